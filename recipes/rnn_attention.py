@@ -20,7 +20,7 @@ with silent_libraries():
     import keras
 
 from keras_attention.cli.main import run_recipe
-from keras_attention.cli.translate import try_out
+from keras_attention.cli.translation_demo import try_out
 from keras_attention.data.batches import BucketedBatches
 from keras_attention.data.translation.pairs import TranslationSettings, load_pairs
 from keras_attention.models.seq2seq import CHOICES, SETTINGS, AttentionSeq2Seq

@@ -1,25 +1,27 @@
-"""The options of every command, and the file and function that run it."""
+"""The parser of every command: its options, and the file and function that run it."""
 
 import argparse
 from dataclasses import fields
 
+from keras_attention.cli.io.search_options import COMPUTE_TYPES, add_engine, add_search_options
+from keras_attention.cli.io.shared_options import (
+    MODEL,
+    add_command,
+    add_encoder,
+    add_encoding,
+    add_explain,
+    add_input,
+    add_label_columns,
+    add_model,
+    add_output,
+    add_table,
+)
 from keras_attention.finetuning.settings import DEFAULT_START, FinetuneSettings
 from keras_attention.server import ServerSettings
 from keras_attention.support.flags import add_settings
 from keras_attention.zoo.registry import DEFAULT_MODELS
 
 DEFAULT_MASKED_LM = "bert_mini_en"
-COMPUTE_TYPES = ("float32", "int8")  # of CTranslate2
-MODEL = "model name from `zoo list`, a unique part of one, a model folder, or hf://ORG/NAME of a published one"
-
-
-def add_command(commands, name, module, function, help_text):
-    """Adds a command that calls `function` of `cli/module.py` with its arguments, and returns its parser."""
-    command = commands.add_parser(name, help=help_text, description=help_text)
-    command.add_argument("--json", action="store_true", help="machine-readable output")
-    command.add_argument("--debug", action="store_true", help="show the traceback of an error")
-    command.set_defaults(module=module, function=function)
-    return command
 
 
 def add_translate(commands):
@@ -29,17 +31,17 @@ def add_translate(commands):
     command.add_argument("--to", metavar="LANGUAGE", help=help_text)
     help_text = "with --to: the language of the texts; default: detected"
     command.add_argument("--from", dest="source_language", metavar="LANGUAGE", help=help_text)
-    command.add_argument("--input", metavar="FILE", help="UTF-8 text, one text per line")
+    add_input(command)
     help_text = "CSV, TSV or JSONL with a header; the output has one more column, translation"
     add_table(command, help_text, "translations")
     add_encoding(command)
-    command.add_argument("--output", metavar="FILE", help="written whole or not at all; default: standard output")
+    add_output(command)
     command.add_argument("--resume", action="store_true", help="continue an interrupted run to --output")
     command.add_argument("--n-best", type=int, default=1, metavar="K", help="translations per text, with scores")
     command.add_argument(
         "--attention", metavar="FILE", help="draw a heat map (.png, .svg, .pdf); several: FILE-1.png, ..."
     )
-    _add_explain(command, "translation", "source word")
+    add_explain(command, "translation", "source word")
     help_text = (
         "print a tab and the alignment by attention after each translation: pairs source-target of words, from 0"
     )
@@ -73,7 +75,8 @@ def add_translate(commands):
     help_text = "names that stay as they are, one on each line"
     command.add_argument("--do-not-translate", metavar="FILE", help=help_text)
     command.add_argument("--replace-unknowns", action="store_true", help="copy the source word for an unknown token")
-    add_search(command)
+    add_model(command)
+    add_search_options(command)
     add_engine(command)
 
 
@@ -94,9 +97,7 @@ def add_evaluate(commands):
     command.add_argument("--source", metavar="FILE", help="UTF-8 text, one sentence per line; also .gz, .xz")
     command.add_argument("--target", metavar="FILE", help="the reference translation, line by line")
     command.add_argument("--table", metavar="FILE", help="CSV, TSV or JSONL with a header; also .gz, .xz")
-    command.add_argument("--text", metavar="COLUMN", help="column of the texts (default: text)")
-    command.add_argument("--label", metavar="COLUMN", help="column of the labels (default: label)")
-    command.add_argument("--text-b", metavar="COLUMN", help="column of the second texts, for text pairs")
+    add_label_columns(command)
     command.add_argument("--delimiter", metavar="SIGN", help="with --table: character between columns")
     add_encoding(command)
     command.add_argument("--output", metavar="FILE", help="write the report to FILE, whole or not at all")
@@ -108,12 +109,13 @@ def add_evaluate(commands):
 
 def add_attention(commands):
     help_text = "Write an HTML page with the attention weights of every layer and head, as lines and heat map."
-    command = add_command(commands, "attention", "translate", "attention", help_text)
+    command = add_command(commands, "attention", "attention_views", "attention", help_text)
     command.add_argument("text", metavar="TEXT", help="one text; for a text pair, a tab separates the two")
     command.add_argument("--out", required=True, metavar="FILE", help="the page (.html); it needs no network")
     command.add_argument("--target", metavar="TEXT", help="use this translation instead of the model's own")
     command.add_argument("--n-best", type=int, default=1, metavar="K", help="number of translations shown")
-    add_search(command)
+    add_model(command)
+    add_search_options(command)
 
 
 def add_zoo(commands):
@@ -151,9 +153,7 @@ def add_export(commands):
     add_encoding(command)
     help_text = "with --int8 of a classifier: table whose score is measured before and after"
     command.add_argument("--table", metavar="FILE", help=help_text)
-    command.add_argument("--text", metavar="COLUMN", help="column of the texts (default: text)")
-    command.add_argument("--label", metavar="COLUMN", help="column of the labels (default: label)")
-    command.add_argument("--text-b", metavar="COLUMN", help="column of the second texts, for text pairs")
+    add_label_columns(command)
     command.add_argument("--beam", type=int, metavar="K", help="beam size; default: from the model, mostly 5")
     command.add_argument(
         "--length-penalty", type=float, metavar="X", help="0 or more; larger prefers longer translations"
@@ -170,29 +170,6 @@ def add_launch(commands):
         "command", nargs="+", metavar="COMMAND", help="after --: recipes/NAME.py or finetune, with options"
     )
     command.set_defaults(module="launch", function="launch")
-
-
-def add_search(command):
-    command.add_argument("--model", metavar="NAME_OR_PATH", help=f"{MODEL}; without it, the choices are listed")
-    add_search_options(command)
-
-
-def add_search_options(command):
-    command.add_argument("--beam", type=int, metavar="K", help="beam size; default: from the model, mostly 5")
-    command.add_argument(
-        "--length-penalty", type=float, metavar="X", help="0 or more; larger prefers longer translations"
-    )
-    command.add_argument(
-        "--coverage-penalty", type=float, metavar="X", help="0 or more; larger avoids untranslated source words"
-    )
-    command.add_argument("--max-length", type=int, metavar="N", help="maximum number of tokens of a translation")
-
-
-def add_engine(command):
-    help_text = "what computes translations; ctranslate2 is faster and runs Transformers only (default: keras)"
-    command.add_argument("--engine", choices=("keras", "ctranslate2"), default="keras", help=help_text)
-    help_text = "with --engine ctranslate2: precision of the weights (default: float32)"
-    command.add_argument("--compute-type", choices=COMPUTE_TYPES, help=help_text)
 
 
 def add_finetune(commands):
@@ -287,13 +264,13 @@ def add_classify(commands):
     command = add_command(commands, "classify", "classify", "classify", help_text)
     help_text = "texts; for text pairs, a tab separates the two; for a model of pictures, names of files"
     command.add_argument("texts", nargs="*", metavar="TEXT", help=help_text)
-    command.add_argument("--model", metavar="NAME_OR_PATH", help=f"{MODEL}; without it, the choices are listed")
-    command.add_argument("--input", metavar="FILE", help="UTF-8 text, one text per line; default: standard input")
+    add_model(command)
+    add_input(command, "; default: standard input")
     help_text = "CSV, TSV or JSONL with a header; the output has two more columns, label and probability"
     add_table(command, help_text, "labels")
     command.add_argument("--text-b", metavar="COLUMN", help="with --table: column of the second texts, for text pairs")
     add_encoding(command)
-    command.add_argument("--output", metavar="FILE", help="written whole or not at all; default: standard output")
+    add_output(command)
     help_text = "continue an interrupted run from --input or --table to --output"
     command.add_argument("--resume", action="store_true", help=help_text)
     help_text = "page (.html) with each word coloured by how much the probability falls without it; up to 100 texts"
@@ -313,23 +290,23 @@ def add_caption(commands):
     help_text = (
         "draw the picture once per word, with a spotlight where it looks (.png, .svg, .pdf); several: FILE-1.png"
     )
-    _add_written(command, help_text, "captions per picture")
+    _add_text_about_files(command, help_text, "captions per picture")
 
 
 def add_transcribe(commands):
     command = add_command(commands, "transcribe", "caption", "transcribe", "Write what is said in recordings.")
     command.add_argument("texts", nargs="*", metavar="SOUND", help="names of files (WAV, FLAC, OGG, MP3, AIFF)")
     help_text = "draw the sound, and where each word looks (.png, .svg, .pdf); several: FILE-1.png"
-    _add_written(command, help_text, "transcripts per recording")
+    _add_text_about_files(command, help_text, "transcripts per recording")
 
 
-def _add_written(command, help_text_of_attention, answers):
+def _add_text_about_files(command, help_text_of_attention, answers):
     """Adds the options of commands that write a text about each of some files."""
-    command.add_argument("--model", metavar="NAME_OR_PATH", help=f"{MODEL}; without it, the choices are listed")
+    add_model(command)
     help_text = "UTF-8 text with one name of a file per line; default: standard input"
     command.add_argument("--input", metavar="FILE", help=help_text)
     add_encoding(command)
-    command.add_argument("--output", metavar="FILE", help="written whole or not at all; default: standard output")
+    add_output(command)
     command.add_argument("--resume", action="store_true", help="continue an interrupted run from --input to --output")
     command.add_argument("--attention", metavar="FILE", help=help_text_of_attention)
     command.add_argument("--n-best", type=int, default=1, metavar="K", help=f"{answers}, with scores")
@@ -359,35 +336,12 @@ def add_similar(commands):
     command.set_defaults(output=None)
 
 
-def add_table(command, help_text, answers):
-    """The options for a table that comes back with further columns; `answers` names what they contain."""
-    command.add_argument("--table", metavar="FILE", help=help_text)
-    command.add_argument("--text", metavar="COLUMN", help="with --table: column of the texts (default: text)")
-    command.add_argument("--delimiter", metavar="SIGN", help="with --table: character between columns")
-    command.add_argument("--skip-bad-rows", action="store_true", help="with --table: leave out rows that are damaged")
-    help_text = f"with --table: no ' before {answers} that a spreadsheet would take for formulas"
-    command.add_argument("--raw", action="store_true", help=help_text)
-
-
-def add_encoding(command):
-    help_text = "encoding of the files that are read, such as windows-1252 (default: UTF-8)"
-    command.add_argument("--encoding", metavar="NAME", help=help_text)
-
-
-def add_encoder(command):
-    help_text = f"text encoder, by name or folder (default: {DEFAULT_START})"
-    command.add_argument("--model", default=DEFAULT_START, metavar="NAME_OR_PATH", help=help_text)
-    command.add_argument("--input", metavar="FILE", help="UTF-8 text, one text per line")
-    add_encoding(command)
-    command.set_defaults(resume=False)
-
-
 def add_fill_mask(commands):
     command = add_command(commands, "fill-mask", "encode", "fill_mask", "Predict the masked words of a text.")
     command.add_argument("texts", nargs="*", metavar="TEXT", help='texts with "[MASK]" in place of each missing word')
     help_text = f"masked language model, by name or folder (default: {DEFAULT_MASKED_LM})"
     command.add_argument("--model", default=DEFAULT_MASKED_LM, metavar="NAME_OR_PATH", help=help_text)
-    command.add_argument("--input", metavar="FILE", help="UTF-8 text, one text per line; default: standard input")
+    add_input(command, "; default: standard input")
     add_encoding(command)
     command.set_defaults(output=None, resume=False)
     command.add_argument("--top", type=int, default=5, metavar="K", help="answers per text (5)")
@@ -399,7 +353,7 @@ def add_generate(commands):
     command = add_command(commands, "generate", "generate", "generate", help_text)
     help_text = "texts to continue; for a model of music, MIDI files or time steps; default: start a new text"
     command.add_argument("prompts", nargs="*", metavar="PROMPT", help=help_text)
-    command.add_argument("--model", metavar="NAME_OR_PATH", help=f"{MODEL}; without it, the choices are listed")
+    add_model(command)
     help_text = "maximum number of tokens (200; with --explain 50; of music 1024, which are 16 bars)"
     command.add_argument("--max-tokens", type=int, metavar="N", help=help_text)
     command.add_argument(
@@ -419,23 +373,15 @@ def add_generate(commands):
     command.add_argument("--out", metavar="FILE.mid", help=help_text)
     help_text = "also write the attention weights: of a text as a page (.html), of music also as a picture (.png, .svg)"
     command.add_argument("--attention", metavar="FILE", help=help_text)
-    _add_explain(command, "answer", "earlier word")
-
-
-def _add_explain(command, answer, read):
-    """Adds --explain and --contrast."""
-    help_text = f"also write a page (.html): how much each {read} contributes to each word of the {answer}"
-    command.add_argument("--explain", metavar="FILE", help=help_text)
-    help_text = f"with --explain: why WORD is in the {answer} and not OTHER; one text"
-    command.add_argument("--contrast", metavar="WORD=OTHER", help=help_text)
+    add_explain(command, "answer", "earlier word")
 
 
 def add_score(commands):
     help_text = "Print the log probability and the perplexity of texts under a language model."
     command = add_command(commands, "score", "generate", "score", help_text)
     command.add_argument("texts", nargs="*", metavar="TEXT", help="texts; default: --input or standard input")
-    command.add_argument("--model", metavar="NAME_OR_PATH", help=f"{MODEL}; without it, the choices are listed")
-    command.add_argument("--input", metavar="FILE", help="UTF-8 text, one text per line")
+    add_model(command)
+    add_input(command)
     add_encoding(command)
     command.add_argument("--tokens", action="store_true", help="print the log probability of each token instead")
 

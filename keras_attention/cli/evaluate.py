@@ -5,6 +5,7 @@ from contextlib import nullcontext
 
 from keras_attention.cli import classify, translate
 from keras_attention.cli.io.many_texts import ProgressLine
+from keras_attention.cli.io.search_options import check_engine, search_flags, search_options, with_engine
 from keras_attention.cli.io.terminal import compiling_note, json_text, print_whole, safe, silent_libraries
 from keras_attention.cli.io.text_files import check_text_name
 from keras_attention.data.tables.label_task import spelling_key
@@ -29,14 +30,14 @@ def evaluate(arguments):
         raise UserError(f"{arguments.model} can {task}. Expected: translators or classifiers, which can be compared.")
     if task == "classify":
         _check_files(arguments, "classifier", ("table",), OF_TRANSLATORS)
-        beside = {"--engine": arguments.engine != "keras", "--compute-type": arguments.compute_type}
-        beside |= translate.search_flags(arguments)
-        if given := [name for name, value in beside.items() if value]:
+        of_translators = {"--engine": arguments.engine != "keras", "--compute-type": arguments.compute_type}
+        of_translators |= search_flags(arguments)
+        if given := [name for name, value in of_translators.items() if value]:
             raise UserError(f"{arguments.model} is a classifier: leave out {' and '.join(given)}.")
         evaluate_model = _evaluate_classifier
     elif task == "translate":
         _check_files(arguments, "translator", OF_TRANSLATORS, OF_CLASSIFIERS)
-        translate.check_engine(arguments)
+        check_engine(arguments)
         evaluate_model = _evaluate_translator
     else:
         raise UserError(f"{arguments.model} can {task}. Expected: a model that can translate or classify.")
@@ -52,9 +53,9 @@ def evaluate(arguments):
         print_whole(report)
 
 
-def _check_files(arguments, kind, needed, in_vain):
+def _check_files(arguments, kind, needed, forbidden):
     """Raises UserError unless the given files fit the kind of model."""
-    for name in (*in_vain, *needed):
+    for name in (*forbidden, *needed):
         if (getattr(arguments, name) is None) == (name in needed):
             problem = "is missing" if name in needed else "is not allowed"
             flags = " and ".join(f"--{name} FILE" for name in needed)
@@ -144,8 +145,8 @@ def _evaluate_translator(arguments, entry):
 
 
 def _outputs(arguments, entry, sources):
-    translator = translate.with_engine(translate.load(entry, "translate"), arguments)
-    options = {"split": False, "keep_items": False, **translate.search_options(arguments)}  # as for the cards
+    translator = with_engine(translate.load(entry, "translate"), arguments)
+    options = {"split": False, "keep_items": False, **search_options(arguments)}  # as for the cards
     answers = translator.hypotheses(sources, progress=ProgressLine(), **options)
     compiling_note.clear()
     return [best.text for best, *_ in answers]

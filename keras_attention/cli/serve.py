@@ -5,6 +5,7 @@ import json
 import sys
 from functools import partial
 
+from keras_attention.cli.io.search_options import check_engine
 from keras_attention.cli.io.terminal import compiling_note, safe, silent_libraries
 from keras_attention.server import ServerSettings
 from keras_attention.support.errors import UserError, one_line
@@ -17,8 +18,6 @@ def serve(arguments):
     needed = ("fastapi", "fastapi_offline", "uvicorn", "httptools", "prometheus_client")
     if missing := [name for name in needed if importlib.util.find_spec(name) is None]:
         raise UserError(f"The server needs {', '.join(missing)}: {install_command('serve')}")
-    from keras_attention.cli.translate import check_engine  # here: the other commands need no NumPy
-
     check_engine(arguments)
     from keras_attention.server.access import checked_origins, is_readable_by_others, read_keys
     from keras_attention.server.origins import checked_names

@@ -1,12 +1,10 @@
-"""`keras-attention translate` and `attention`; and what a translation recipe shows at its end."""
+"""`keras-attention translate`: lines, tables and documents; alternatives for a word; streams."""
 
-import select
 import sys
 from collections import Counter
-from importlib.util import find_spec
 from itertools import islice
-from pathlib import Path
 
+from keras_attention.cli.attention_views import check_heatmap_options, draw_heatmaps
 from keras_attention.cli.io.explained_answers import check_explain, check_number, contrast_of, write_explanations
 from keras_attention.cli.io.many_texts import (
     ProgressLine,
@@ -19,15 +17,29 @@ from keras_attention.cli.io.many_texts import (
     piped_lines,
     tell_shielded,
 )
-from keras_attention.cli.io.terminal import command_line, compiling_note, json_text, load, one_output_line, safe
-from keras_attention.cli.io.text_files import check_no_file_names, keyboard_lines, text_output
+from keras_attention.cli.io.search_options import check_engine, search_flags, search_options, with_engine
+from keras_attention.cli.io.terminal import compiling_note, json_text, load, one_output_line, safe
+from keras_attention.cli.io.text_files import keyboard_lines, text_output
 from keras_attention.data.files import read_bytes, read_lines, recoded
 from keras_attention.data.tables.table import AnsweredTable
-from keras_attention.support.atomic_files import claim_place, whole_files
 from keras_attention.support.errors import UserError, counted
-from keras_attention.support.installation import install_command
-from keras_attention.visualize.pages import check_page_path
+from keras_attention.support.moved import moved_name
 from keras_attention.zoo.registry import no_model, open_entry
+
+TABLE_OPTIONS = ("text", "delimiter", "skip_bad_rows", "raw")
+LINES_READ = 100  # of a file, to detect its language
+MOST_NOTES = 10  # messages about single sentences of many
+NOTES = {
+    "low score": "low score, the model is not sure of its answer; the input may be unlike all that it was trained on.",
+    "wrong language": "low score (wrong language): the text is not in the language that this model translates from.",
+    "many unknown pieces": "low score (many unknown pieces): many words have letters that the model does not know.",
+    "repetition": "low score (repetition): the answer repeats itself, so a part of it is wrong.",
+    "numbers differ": "low score (numbers differ): a number of the input is missing, or another one appears.",
+    "items differ": "low score (items differ): an address, a placeholder, a tag or an emoji of the input is missing.",
+    "prefix differs": "low score (prefix differs): the answer does not begin as --prefix says.",
+    "terms differ": "low score (terms differ): a translation that --terms demands is missing.",
+    "not a date": "low score (not a date): the answer is not a calendar day; the input may not be a date.",
+}
 
 
 def translate(arguments):
@@ -35,10 +47,10 @@ def translate(arguments):
 
     With --table, it writes all columns of the table, followed by the translation.
     """
-    check_table(arguments, FOR_TABLES)
+    check_table(arguments, TABLE_OPTIONS)
     table = None
     if arguments.table:
-        _check_beside_table(arguments)
+        _check_table_options(arguments)
         table = _read_table(arguments)
     else:
         check_source(arguments)
@@ -48,7 +60,7 @@ def translate(arguments):
     elif arguments.to or arguments.source_language:
         raise UserError("--to and --from choose a model: leave out --model, or both of them.")
     entry = open_entry(arguments.model, "translate")
-    _read_demands(arguments)
+    _read_term_lists(arguments)
     _check_options(arguments)
     check_engine(arguments)
     if arguments.stream:
@@ -73,11 +85,11 @@ def translate(arguments):
                 replace_unknowns=arguments.replace_unknowns,
                 split=not arguments.no_split,
                 progress=window.progress,
-                **_demands(arguments),
+                **_controls(arguments),
                 **search_options(arguments),
             )
             if arguments.attention:
-                _draw(arguments, answers, window)
+                draw_heatmaps(arguments, answers, window)
             if arguments.explain:
                 contrast = contrast_of(arguments)
                 explained += [
@@ -96,17 +108,11 @@ def translate(arguments):
         print(f"keras-attention: {job.answered:,} {run}, of these {counts}. --json marks each one.", file=sys.stderr)
 
 
-LINES_READ = 100  # of a file; they tell its language
-
-
-FOR_TABLES = ("text", "delimiter", "skip_bad_rows", "raw")
-
-
-def _check_beside_table(arguments):
+def _check_table_options(arguments):
     """Raises UserError for options that give other things than one translation of each text, which a table gets."""
-    beside = {"--json": arguments.json, "--n-best": arguments.n_best != 1, "--attention": arguments.attention}
-    beside |= {"--align": arguments.align, "--stream": arguments.stream, "--format": arguments.format != "text"}
-    if given := [name for name, value in beside.items() if value]:
+    others = {"--json": arguments.json, "--n-best": arguments.n_best != 1, "--attention": arguments.attention}
+    others |= {"--align": arguments.align, "--stream": arguments.stream, "--format": arguments.format != "text"}
+    if given := [name for name, value in others.items() if value]:
         raise UserError(f"A table gets a column with the translations. Leave out {' and '.join(given)}.")
 
 
@@ -142,49 +148,44 @@ def _model_for_languages(arguments, table):
 
 def _check_options(arguments):
     """Raises UserError for options that cannot be combined, such as those that need --stream."""
-    beside = {"--json": arguments.json, "--n-best": arguments.n_best != 1, "--attention": arguments.attention}
-    beside |= {"--align": arguments.align}
-    beside |= {"--replace-unknowns": arguments.replace_unknowns, "--resume": arguments.resume}
-    demands = {f"--{name.replace('_', '-')}": value for name, value in _demands(arguments).items()}
-    beside |= search_flags(arguments, ("beam", "length_penalty", "coverage_penalty"))
-    given = [name for name, value in beside.items() if value]
+    for_answers = {"--json": arguments.json, "--n-best": arguments.n_best != 1, "--attention": arguments.attention}
+    for_answers |= {"--align": arguments.align}
+    for_answers |= {"--replace-unknowns": arguments.replace_unknowns, "--resume": arguments.resume}
+    controls = {f"--{name.replace('_', '-')}": value for name, value in _controls(arguments).items()}
+    for_answers |= search_flags(arguments, ("beam", "length_penalty", "coverage_penalty"))
+    given = [name for name, value in for_answers.items() if value]
     if arguments.format != "text":
         given += ["--stream"] if arguments.stream else []
         if given or len(arguments.texts) > 1:
             received = " and ".join(given) or "several texts"
             raise UserError(f"--format {arguments.format} translates one document as a whole. Found: {received}")
-    given += [name for name, value in demands.items() if value]
+    given += [name for name, value in controls.items() if value]
     if arguments.stream and given:
         raise UserError(f"--stream prints plain text without beam search. Leave out {', '.join(given)}.")
-    chosen_from = arguments.top_k or arguments.top_p != 1.0
-    if not arguments.stream and (arguments.temperature or chosen_from or arguments.seed):
+    truncates_sampling = arguments.top_k or arguments.top_p != 1.0
+    if not arguments.stream and (arguments.temperature or truncates_sampling or arguments.seed):
         raise UserError("--temperature, --top-k, --top-p and --seed need --stream.")
-    if chosen_from and not arguments.temperature:
+    if truncates_sampling and not arguments.temperature:
         raise UserError("--top-k and --top-p need a --temperature above 0: without it, nothing is sampled.")
     if arguments.position is not None and arguments.alternatives is None:
         raise UserError("--position needs --alternatives N.")
     if arguments.alternatives is not None:
-        beside |= demands | {"--stream": arguments.stream, "--format": arguments.format != "text"}
-        beside |= {
+        for_answers |= controls | {"--stream": arguments.stream, "--format": arguments.format != "text"}
+        for_answers |= {
             "--output": arguments.output,
             "--table": arguments.table,
             "--input": arguments.input,
             "--json": False,
         }
-        given = [name for name, value in beside.items() if value]
+        given = [name for name, value in for_answers.items() if value]
         if given or len(arguments.texts) != 1:
             received = " and ".join(given) or counted(len(arguments.texts), "text")
             raise UserError(f"--alternatives takes one text and no other options of the answer. Found: {received}")
-    beside = {"--table": arguments.table, "--stream": arguments.stream, "--resume": arguments.resume}
-    beside |= {"--alternatives": arguments.alternatives is not None, "--format": arguments.format != "text"}
-    beside |= {"--prefix": arguments.prefix, "--n-best": arguments.n_best != 1}
-    check_explain(arguments, beside | {"--engine": arguments.engine != "keras"})
-    if not arguments.attention and (arguments.layers is not None or arguments.heads is not None):
-        raise UserError("--layers and --heads need --attention FILE.")
-    if arguments.attention:
-        from keras_attention.visualize.figures import check_figure_path
-
-        claim_place(check_figure_path(arguments.attention))
+    others = {"--table": arguments.table, "--stream": arguments.stream, "--resume": arguments.resume}
+    others |= {"--alternatives": arguments.alternatives is not None, "--format": arguments.format != "text"}
+    others |= {"--prefix": arguments.prefix, "--n-best": arguments.n_best != 1}
+    check_explain(arguments, others | {"--engine": arguments.engine != "keras"})
+    check_heatmap_options(arguments)
 
 
 def _alternatives(arguments, entry):
@@ -198,7 +199,7 @@ def _alternatives(arguments, entry):
         print(json_text(fields) if arguments.json else one_output_line(line))
 
 
-def _read_demands(arguments):
+def _read_term_lists(arguments):
     """Reads the files of --terms and --do-not-translate, whose content takes the place of their names."""
     from keras_attention.pipelines.control.terms import read_names, read_terms
 
@@ -208,8 +209,8 @@ def _read_demands(arguments):
         arguments.do_not_translate = read_names(arguments.do_not_translate, arguments.encoding)
 
 
-def _demands(arguments):
-    """What is demanded of the translations, as arguments of `Translator.hypotheses`."""
+def _controls(arguments):
+    """The options that constrain the translations, as arguments of `Translator.hypotheses`."""
     return {name: getattr(arguments, name) for name in ("prefix", "terms", "do_not_translate")}
 
 
@@ -239,7 +240,7 @@ def _translate_document(arguments, entry):
         translator, doubts, notes = with_engine(load(entry, "translate"), arguments), Counter(), []
 
         def translate_texts(texts):
-            progress, options = ProgressLine(), search_options(arguments) | _demands(arguments)
+            progress, options = ProgressLine(), search_options(arguments) | _controls(arguments)
             answers = translator.hypotheses(texts, split=not arguments.no_split, progress=progress, **options)
             notes.extend(_notes(Window(texts, 1, len(texts), progress), answers, doubts))
             return [best.text for best, *_ in answers]
@@ -278,40 +279,6 @@ def _texts(arguments):
     return keyboard_lines() if sys.stdin.isatty() else piped_lines(arguments)
 
 
-def check_engine(arguments):
-    """Raises UserError if the package of the chosen engine is missing, or an option needs another engine."""
-    if arguments.engine == "keras":
-        if arguments.compute_type:
-            raise UserError("--compute-type needs --engine ctranslate2.")
-    elif find_spec(arguments.engine) is None:
-        raise UserError(f"--engine {arguments.engine} needs a package: {install_command('ctranslate2')}")
-
-
-def with_engine(translator, arguments):
-    """The translator, set to the engine that was chosen on the command line."""
-    if arguments.engine != "keras":
-        translator.use_engine(arguments.engine, compute_type=arguments.compute_type)
-    return translator
-
-
-SEARCH = ("beam", "length_penalty", "coverage_penalty", "max_length")
-
-
-def search_flags(arguments, names=SEARCH):
-    """Dict from each flag of the search to whether it was given on the command line."""
-    return {f"--{name.replace('_', '-')}": getattr(arguments, name) is not None for name in names}
-
-
-def search_options(arguments):
-    """The search options given on the command line."""
-    return {
-        "beam_size": arguments.beam,
-        "length_penalty": arguments.length_penalty,
-        "coverage_penalty": arguments.coverage_penalty,
-        "max_length": arguments.max_length,
-    }
-
-
 def _lines(arguments, window, answers):
     """One line per sentence; with --n-best, one line per translation: number, score, text, separated by tabs."""
     from keras_attention.pipelines.translator import translations_as_json
@@ -342,20 +309,6 @@ def _pairs(translation):
     return " ".join(f"{source}-{word}" for source, word in alignment_pairs(translation))
 
 
-MOST_NOTES = 10  # messages about single sentences of many
-NOTES = {
-    "low score": "low score, the model is not sure of its answer; the input may be unlike all that it was trained on.",
-    "wrong language": "low score (wrong language): the text is not in the language that this model translates from.",
-    "many unknown pieces": "low score (many unknown pieces): many words have letters that the model does not know.",
-    "repetition": "low score (repetition): the answer repeats itself, so a part of it is wrong.",
-    "numbers differ": "low score (numbers differ): a number of the input is missing, or another one appears.",
-    "items differ": "low score (items differ): an address, a placeholder, a tag or an emoji of the input is missing.",
-    "prefix differs": "low score (prefix differs): the answer does not begin as --prefix says.",
-    "terms differ": "low score (terms differ): a translation that --terms demands is missing.",
-    "not a date": "low score (not a date): the answer is not a calendar day; the input may not be a date.",
-}
-
-
 def _notes(window, answers, doubts):
     """A message for each doubtful translation, up to `MOST_NOTES`; all are counted by reason in `doubts`."""
     notes = []
@@ -367,113 +320,5 @@ def _notes(window, answers, doubts):
     return notes
 
 
-def _draw(arguments, answers, window):
-    """Draws the heat map of each best translation, or of its layers and heads.
-
-    Several pictures are numbered, and those of a window are saved together.
-    """
-    path = Path(arguments.attention)
-    if window.total == 1:
-        _draw_one(arguments, answers[0][0], path)
-        return
-    with whole_files(path) as folder:
-        for number, (best, *_) in enumerate(answers, start=window.first):
-            _draw_one(arguments, best, folder / f"{path.stem}-{number}{path.suffix}")
-
-
-def _draw_one(arguments, best, path):
-    from keras_attention.visualize.figures import attention_heatmap, heads_heatmap
-
-    if not best.tokens:
-        print(f"keras-attention: {path.name}: not drawn, because the translation has no tokens", file=sys.stderr)
-        return
-    if arguments.layers is None and arguments.heads is None:
-        attention_heatmap(best.attention, best.source_tokens, best.tokens, path)
-    else:
-        chosen = {"layers": arguments.layers or None, "heads": arguments.heads or None}
-        heads_heatmap(best.heads, best.source_tokens, best.tokens, path, **chosen)
-
-
-FLAGS = {"beam_size": "--beam"}  # options whose flag has another name
-
-
-def attention(arguments):
-    """Checks the output path, loads the model, and writes the attention page."""
-    if arguments.model is None:
-        raise no_model()
-    check_no_file_names([arguments.text])
-    entry = open_entry(arguments.model)
-    path = check_page_path(arguments.out)
-    claim_place(path)
-    pipeline = load(entry)
-    options = {"target": arguments.target, "n_best": arguments.n_best if arguments.n_best != 1 else None}
-    options |= search_options(arguments)
-    options = {name: value for name, value in options.items() if value is not None}
-    for name in options:
-        if name not in pipeline.view_options:
-            flag = FLAGS.get(name, f"--{name.replace('_', '-')}")
-            raise UserError(f"{flag} does not work with {arguments.model}. Leave it out.")
-    view = pipeline.attention_view(*pipeline.sides(arguments.text), **options)
-    view.save(path)
-    compiling_note.clear()
-    report = {"model": arguments.model, "page": str(path), "bytes": path.stat().st_size}
-    print(json_text(report) if arguments.json else f"{path}: {report['bytes'] / 1e3:.0f} kB")
-
-
-def typed_lines(prompt):
-    """Yields lines from the keyboard, or those already in the pipe, until an empty line or the end.
-
-    Args:
-        prompt: str, shown on a terminal.
-    """
-    while True:
-        if sys.stdin is None or sys.stdin.closed:
-            return
-        if sys.stdin.isatty():
-            print(prompt, end="", flush=True)
-        elif not select.select([sys.stdin], [], [], 0.5)[0]:  # a pipe without a writer: do not wait forever
-            return
-        line = sys.stdin.readline().strip()
-        if not line:
-            return
-        yield line
-
-
-SHOWN = 5
-
-
-def try_out(folder, data, scores, ask):
-    """Prints scores, loads an entry, shows translations, draws an attention map, and translates typed input.
-
-    Ends with the command that uses the model.
-
-    Args:
-        folder: Path of the entry. The picture is saved beside it, under its name with "_attention.png".
-        data: TranslationData; the first test sentences are translated.
-        scores: list of dict, see `write_trained`.
-        ask: bool, whether to prompt for sentences and translate them.
-    """
-    from keras_attention.pipelines.base import load_pipeline
-    from keras_attention.visualize.figures import attention_heatmap
-
-    for score in scores:
-        print(f"{score['set']}: {score['metric']} {score['value']:.2f}  ({score['signature']})")
-    translator = load_pipeline(folder, "translate")
-    texts = data.test[0][:SHOWN]
-    answers = [best for best, *_ in translator.hypotheses(texts, attention=translator.has_attention)]
-    for text, answer in zip(texts, answers, strict=True):
-        print(one_output_line(f"{text}  ->  {answer.text}"))
-    if translator.has_attention:
-        picture = folder.with_name(folder.name + "_attention.png")
-        attention_heatmap(answers[0].attention, answers[0].source_tokens, answers[0].tokens, picture)
-        print(f"Attention weights of the first translation: {picture}")
-    dates = data.target_language == "iso"
-    prompt = f"A {'date in any of these languages' if dates else 'sentence'} (empty line to end): "
-    try:
-        for text in typed_lines(prompt) if ask else ():
-            best = translator.hypotheses(text)[0][0]
-            doubt = f"   (unsure{': is this a date?' * dates})" * best.low_score
-            print(one_output_line(f"{text}  ->  {best.text}{doubt}"), flush=True)
-    except KeyboardInterrupt:  # ends the questions, as an empty line does
-        print()
-    print(f"Saved to {folder}. Try: {command_line('translate', folder, texts[0])}")
+def __getattr__(name):
+    return moved_name(__name__, name)

@@ -1,7 +1,7 @@
 import io
 import os
 
-from keras_attention.cli.translate import typed_lines
+from keras_attention.cli.translation_demo import typed_lines
 
 
 def piped(text):

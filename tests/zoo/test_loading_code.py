@@ -38,7 +38,7 @@ STARTS = [
 ]
 # importlib.resources for the templates of the pages, importlib.util to find a package of fonts.
 ALLOWED = {
-    ("keras_attention.cli.translate", "importlib"),  # util: whether the package of --engine is installed
+    ("keras_attention.cli.io.search_options", "importlib"),  # util: whether the package of --engine is installed
     ("keras_attention.support.compile_cache", "importlib"),  # metadata: the versions of packages
     ("keras_attention.convert.hub", "urllib"),  # parse: what of an address is quoted; huggingface_hub downloads
     ("keras_attention.convert.published", "subprocess"),  # converts in a process of its own, by this package's code
