@@ -212,7 +212,7 @@ class GraphWriter(tf.Module):
         self.room = max(1, generator.window // 2)
         self._tokenizer = in_graph(generator.tokenizer)
         self._line_break, self._never = generator.line_break, generator.steps.never
-        self._end_id, (self._first,) = generator.end_id, generator._beginnings([""])[0]
+        self._end_id, (self._first,) = generator.end_id, generator.token_ids_of([""])[0]
         self._is_always_first = generator.begins_with != "nothing"
         self._find_model = lambda: generator.model  # not an attribute: TensorFlow would save all of Keras's objects
         self._weights = [variable.value for variable in generator.model.variables]

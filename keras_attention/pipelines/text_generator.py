@@ -13,11 +13,13 @@ from keras_attention.inputs.given_texts import Progress, Texts, as_texts
 from keras_attention.inputs.token_sequences import TOKEN_PADDING
 from keras_attention.pipelines.base import Field, Pipeline
 from keras_attention.pipelines.control.word_effects import AnswerExplanation, explain_continuation
+from keras_attention.pipelines.generated_text import GeneratedText, Piece
 from keras_attention.runtime.buckets import SOURCE_LENGTHS
 from keras_attention.runtime.compiled_forward import CompiledForward
 from keras_attention.runtime.compiled_steps import BATCH_SIZES, MAX_STOPS, CompiledSteps, Sampling, check_whole
 from keras_attention.runtime.work_budget import stop_if_unwanted
 from keras_attention.support.errors import UserError, check_finite
+from keras_attention.support.moved import moved_name
 from keras_attention.tokenizers.note_tokenizer import VOICES
 from keras_attention.visualize.music_maps import MusicAttention, attention_of_last_note
 from keras_attention.visualize.pages import AttentionMap, AttentionView, attention_page
@@ -25,58 +27,6 @@ from keras_attention.visualize.pages import AttentionMap, AttentionView, attenti
 MAX_SAMPLES = 64
 MOST_PROMPT_TOKENS = 8192  # in a request to the server
 CARD = {"max_tokens": 24, "temperature": 0.0, "repetition_penalty": 1.3}  # settings of the examples on a card
-
-
-class Generation(NamedTuple):
-    """One answer.
-
-    Attributes:
-        text: str, the continuation of the prompt, without a stop text.
-        finish: "end" if the model ended the text, "stop" at a stop text, or "length" after `max_tokens` tokens.
-        tokens: list of str, the generated tokens, including those of a stop text and END.
-        token_ids: list of int.
-        log_probs: list of float, the natural log probability of each token under the model itself.
-    """
-
-    text: str
-    finish: str
-    tokens: list
-    token_ids: list
-    log_probs: list
-
-
-class Token(NamedTuple):
-    """One token of a Piece.
-
-    Attributes:
-        text: str.
-        log_prob: float, under the model itself.
-        start: int, its position in the text of the answer, in characters.
-        alternatives: list of (str, float), the most probable tokens at this step with their log probabilities.
-    """
-
-    text: str
-    log_prob: float
-    start: int
-    alternatives: list
-
-
-class Piece(NamedTuple):
-    """The next part of an answer.
-
-    Attributes:
-        number: int, index of the answer: first the `n` answers to the first prompt, then those to the second ...
-        text: str, the new characters, which later tokens cannot change.
-        tokens: int, number of new tokens.
-        finish: "" until the last piece; then see `Generation`.
-        details: list of Token, the new tokens if requested, else empty.
-    """
-
-    number: int
-    text: str
-    tokens: int
-    finish: str
-    details: list
 
 
 class TextScore(NamedTuple):
@@ -204,7 +154,7 @@ class TextGenerator(Pipeline):
         prompts, alone = as_texts(prompts, "prompts")
         settings = self._checked(sampling, n)
         answers: list = [[] for _ in prompts]
-        for batch in self._batches(self._beginnings(prompts), n, settings):
+        for batch in self._batches(self.token_ids_of(prompts), n, settings):
             for _ in self._write(batch, settings):
                 pass
             for text in batch:
@@ -227,7 +177,7 @@ class TextGenerator(Pipeline):
             n, sampling: see `generate`.
         """
         settings = self._checked(sampling, n)
-        for batch in self._batches(self._beginnings(prompts), n, settings):
+        for batch in self._batches(self.token_ids_of(prompts), n, settings):
             waiting = batch
             for _ in self._write(batch, settings, details, patient=False):
                 yield from (piece for text in waiting if (piece := text.next_piece()))
@@ -246,22 +196,21 @@ class TextGenerator(Pipeline):
             TextScore for each text, in a list, or alone if `texts` is a str.
         """
         texts, alone = as_texts(texts)
-        sequences, places = [], []
+        parts, places = [], []
         half = max(1, self.window // 2)
-        for number, ids in enumerate(self._beginnings(texts)):
+        for number, ids in enumerate(self.token_ids_of(texts)):
             for start in range(0, max(1, len(ids) - self.window + half), half):
-                part = np.array(ids[start : start + self.window], "int32")
-                sequences.append({"token_ids": part})
+                parts.append({"token_ids": np.array(ids[start : start + self.window], "int32")})
                 places.append((number, start))
         scores_of: list = [[] for _ in texts]
-        for (number, start), read, (log_probs,) in zip(places, sequences, self.compiled.run(sequences), strict=True):
+        for (number, start), part, (log_probs,) in zip(places, parts, self.compiled.run(parts), strict=True):
             known = len(scores_of[number]) - start  # already predicted in the previous part
-            scores_of[number] += log_probs[known : len(read["token_ids"]) - 1].tolist()
+            scores_of[number] += log_probs[known : len(part["token_ids"]) - 1].tolist()
         scores = []
         check_finite([log_prob for log_probs in scores_of for log_prob in log_probs], "a log probability")
-        for ids, log_probs in zip(self._beginnings(texts), scores_of, strict=True):
+        for ids, log_probs in zip(self.token_ids_of(texts), scores_of, strict=True):
             perplexity = _perplexity(log_probs) if log_probs else None
-            scores.append(TextScore(sum(log_probs), perplexity, self._shown_tokens(ids[1:]), log_probs))
+            scores.append(TextScore(sum(log_probs), perplexity, self.shown_tokens(ids[1:]), log_probs))
         return scores[0] if alone else scores
 
     @property
@@ -281,12 +230,12 @@ class TextGenerator(Pipeline):
         if not self.is_music or not self.has_attention:
             what = "writes texts, not music" if not self.is_music else "has no attention weights"
             raise UserError(f"The model {what}. Expected: a GPT that was trained on music.")
-        self._beginnings(as_texts([text])[0])  # refuses unknown notes
+        self.token_ids_of(as_texts([text])[0])  # refuses unknown notes
         steps = steps_of(text)
         most = max(1, (self.window - 1) // len(VOICES))
         bars_left_out = -(-max(0, len(steps) - most) // STEPS_PER_BAR)  # whole bars at the beginning
         first = max(0, min(bars_left_out * STEPS_PER_BAR, len(steps) - 1))
-        (ids,) = self._beginnings([as_text(steps[first:])])  # END, then a note of each voice for each step
+        (ids,) = self.token_ids_of([as_text(steps[first:])])  # END, then a note of each voice for each step
         weights = self.model({"token_ids": np.array([ids], "int32")}, return_attention_scores=True)[1][0]
         return attention_of_last_note(np.asarray(weights), notes_of(steps[first:]), STEPS_PER_BAR, VOICES, first)
 
@@ -300,10 +249,10 @@ class TextGenerator(Pipeline):
         self.check_view(text_b, options)
         if not self.has_attention:
             return super().attention_view(text)
-        (ids,) = self._beginnings(as_texts([text])[0])
+        (ids,) = self.token_ids_of(as_texts([text])[0])
         kept = ids[-self.window :]
         weights = self.model({"token_ids": np.array([kept], "int32")}, return_attention_scores=True)[1][0]
-        tokens = self._shown_tokens(kept)
+        tokens = self.shown_tokens(kept)
         note = f"{type(self.model).__name__}, {self.model.count_params():,} parameters"
         maps = [AttentionMap("self-attention", np.asarray(weights, "float32"), tokens, tokens, "token", "recalled")]
         return attention_page([("", maps)], text, note + ". Only its end is shown." * (len(kept) < len(ids)))
@@ -311,23 +260,16 @@ class TextGenerator(Pipeline):
     def explain(self, text: str = "", text_b: str | None = None, *, label: str | None = None, **options: Any) -> Any:
         """Which earlier words decide each word of a continuation, see `word_effects.explain_continuation`."""
         self.check_explained(text_b, label)
-        found: AnswerExplanation = explain_continuation(self, text, **options)
-        return found
+        explanation: AnswerExplanation = explain_continuation(self, text, **options)
+        return explanation
 
     def text_of(self, ids: Sequence[int]) -> str:
         """The text of token ids."""
         text = self.tokenizer.decode([ids])[0]
         return text.replace(self.line_break, "\n") if self.line_break else text
 
-    def _checked(self, given, n):
-        for name in given:
-            if name not in Sampling._fields:
-                raise UserError(f"`{name}` is not a setting. Expected: n, {', '.join(Sampling._fields)}")
-        check_whole("n", n, 1, MAX_SAMPLES)
-        return Sampling(**given).checked()
-
-    def _beginnings(self, texts):
-        """The ids of each text, after the token that precedes it: list of lists of int, none of them empty."""
+    def token_ids_of(self, texts: list[str]) -> list[list[int]]:
+        """The ids of each text, after the token that precedes it; none of these lists is empty."""
         first = [self.end_id]
         if self.begins_with == "line_break":
             first = self.tokenizer.encode([self.line_break or "\n"])[0].tolist()[-1:]
@@ -340,36 +282,45 @@ class TextGenerator(Pipeline):
             ids.tolist() if self.begins_with == "nothing" and len(ids) else [*first, *ids.tolist()] for ids in encoded
         ]
 
-    def _shown_tokens(self, ids):
+    def shown_tokens(self, ids: Sequence[int]) -> list[str]:
+        """The tokens of ids, as answers and pages show them."""
         tokens = self.tokenizer.tokens(ids)
         return [token.replace(self.line_break, "\n") for token in tokens] if self.line_break else tokens
 
-    def _batches(self, beginnings, n, sampling):
+    def _checked(self, sampling, n):
+        """The checked Sampling of keyword arguments; raises UserError if one is unknown or out of range."""
+        for name in sampling:
+            if name not in Sampling._fields:
+                raise UserError(f"`{name}` is not a setting. Expected: n, {', '.join(Sampling._fields)}")
+        check_whole("n", n, 1, MAX_SAMPLES)
+        return Sampling(**sampling).checked()
+
+    def _batches(self, prompt_ids, n, sampling):
         """Yields lists of texts that are generated in one batch, `n` for each prompt.
 
         When the longest text of a batch outgrows the window, all of its texts are read again. A prompt that may outgrow
         it therefore shares a batch only with its own answers.
         """
-        fits = [len(ids) + sampling.max_tokens <= self.window + 1 for ids in beginnings]
+        fits = [len(ids) + sampling.max_tokens <= self.window + 1 for ids in prompt_ids]
         groups = [[number for number, fit in enumerate(fits) if fit], *([i] for i, fit in enumerate(fits) if not fit)]
         for group in groups:
             pairs = [(number, key) for number in group for key in range(n)]
-            longest = max((len(beginnings[number]) for number in group), default=1)
+            longest = max((len(prompt_ids[number]) for number in group), default=1)
             size = self.steps.largest_batch(longest, sampling.max_tokens)
             for first in range(0, len(pairs), size):
                 some = pairs[first : first + size]
-                yield [_Text(self, beginnings[number], sampling, number * n + key, key) for number, key in some]
+                yield [GeneratedText(self, prompt_ids[number], sampling, number * n + key, key) for number, key in some]
 
     def _write(self, texts, sampling, details=False, patient=True):
         """Extends the texts of a batch until all are finished; yields after each chunk of tokens."""
         done, keys = 0, [text.key for text in texts]
         while done < sampling.max_tokens:
-            beginnings = [text.ids for text in texts]
-            if max(map(len, beginnings)) >= self.window:
-                beginnings = [ids[-max(1, self.window // 2) :] for ids in beginnings]
-            steps = min(sampling.max_tokens - done, self.window - max(map(len, beginnings)) + 1)
+            contexts = [text.ids for text in texts]
+            if max(map(len, contexts)) >= self.window:
+                contexts = [ids[-max(1, self.window // 2) :] for ids in contexts]
+            steps = min(sampling.max_tokens - done, self.window - max(map(len, contexts)) + 1)
             seen = [[token for token in text.ids if token != self.end_id] for text in texts]
-            for written in self.steps.write(beginnings, steps, done, seen, keys, sampling, details, patient):
+            for written in self.steps.write(contexts, steps, done, seen, keys, sampling, details, patient):
                 done += len(written.tokens)
                 for place, text in enumerate(texts):
                     stop_if_unwanted()
@@ -386,72 +337,6 @@ class TextGenerator(Pipeline):
         return chosen - tf.reduce_logsumexp(logits, axis=-1)
 
 
-class _Text:
-    """A text in progress: `ids` includes the prompt; `finish` is empty until the text is finished."""
-
-    def __init__(self, generator, beginning, sampling, number, key):
-        self.generator, self.stop, self.number, self.key = generator, sampling.stop, number, key
-        self.ids, self.start = [*beginning], len(beginning)
-        self.before = generator.text_of(beginning)
-        self.log_probs, self.finish, self.text, self.details = [], "", "", []
-        self.shown, self.reported = 0, 0  # characters and tokens that `next_piece` has returned
-
-    def add(self, written, place, details, last):
-        """Appends tokens until the text is finished; `last`: no more will follow."""
-        for step, token in enumerate(written.tokens[:, place].tolist()):
-            if self.finish:
-                break
-            if details:
-                self._describe(token, written, step, place)
-            check_finite(written.log_probs[step, place], "a log probability")
-            self.ids.append(token)
-            self.log_probs.append(float(written.log_probs[step, place]))
-            if token == self.generator.end_id:
-                self.finish = "end"
-            elif self.stop:
-                self._cut_at_stop()
-        if not self.finish and last:
-            self.finish = "length"
-        if self.finish != "stop":
-            self.text = self._text()
-
-    def _text(self):
-        return self.generator.text_of(self.ids)[len(self.before) :]
-
-    def _describe(self, token, written, step, place):
-        tops = self.generator._shown_tokens(written.top_ids[step, place])
-        alternatives = list(zip(tops, written.top_log_probs[step, place].tolist(), strict=True))
-        text = self.generator._shown_tokens([token])[0]
-        self.details.append(Token(text, float(written.log_probs[step, place]), len(self._text()), alternatives))
-
-    def _cut_at_stop(self):
-        text = self._text()
-        if places := [place for stop in self.stop if (place := text.find(stop)) >= 0]:
-            self.text, self.finish = text[: min(places)], "stop"
-
-    def next_piece(self):
-        """The Piece after the last one, or None if there is no new text that is final."""
-        ready, tokens = self._ready(), len(self.ids) - self.start
-        if len(ready) == self.shown and not self.finish:
-            return None
-        details = self.details[self.reported : tokens]
-        piece = Piece(self.number, ready[self.shown :], tokens - self.reported, self.finish, details)
-        self.shown, self.reported = len(ready), tokens
-        return piece
-
-    def _ready(self):
-        """The part of the text that later tokens cannot change: it ends before the possible start of a stop text."""
-        if self.finish:
-            return self.text
-        text = self.text.rstrip("\ufffd")  # a character with missing bytes
-        return text[: len(text) - max((_begun(stop, text) for stop in self.stop), default=0)]
-
-    def generation(self):
-        """The Generation."""
-        ids = self.ids[self.start :]
-        return Generation(self.text, self.finish, self.generator._shown_tokens(ids), ids, self.log_probs)
-
-
 def _perplexity(log_probs):
     """exp(-mean log probability); raises UserError if it is beyond all numbers."""
     try:
@@ -460,14 +345,10 @@ def _perplexity(log_probs):
         check_finite(math.inf, "a perplexity")
 
 
-def _begun(stop, text):
-    """The most characters at the end of a text that are the start of a stop text, but not all of it."""
-    start = text.find(stop[0], max(0, len(text) - len(stop) + 1))
-    while start >= 0 and not stop.startswith(text[start:]):
-        start = text.find(stop[0], start + 1)
-    return len(text) - start if start >= 0 else 0
-
-
 def _any_text(length):
     """Inputs of the forward pass for any text of this many tokens, to compile it."""
     return {"token_ids": np.ones(length, "int32")}
+
+
+def __getattr__(name):
+    return moved_name(__name__, name)

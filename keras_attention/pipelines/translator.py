@@ -19,7 +19,6 @@ from keras_attention.pipelines.doubt import REASONS, REPETITION
 from keras_attention.pipelines.explanation import translation_view
 from keras_attention.pipelines.languages import language_code
 from keras_attention.pipelines.search.guarded_search import guarded_answers
-from keras_attention.pipelines.search.sentence_batches import Batch as Batch
 from keras_attention.pipelines.search.sentence_batches import report_by_text, search_plan
 from keras_attention.pipelines.sentences import SplitText, split_text
 from keras_attention.pipelines.streaming import stream
@@ -30,6 +29,7 @@ from keras_attention.runtime.prepared_weights import PreparedWeights
 from keras_attention.runtime.work_budget import cache_bytes, memory
 from keras_attention.support.blank_texts import is_blank
 from keras_attention.support.errors import UserError, check_finite
+from keras_attention.support.moved import moved_name
 from keras_attention.tokenizers import AnyTokenizer
 from keras_attention.tokenizers.special_tokens import END_ID, UNKNOWN_ID
 from keras_attention.visualize.pages import AttentionView
@@ -415,3 +415,7 @@ class Translator(Pipeline):
 
 def _loops(hypotheses):
     return bool(hypotheses) and hypotheses[0].reason == REPETITION
+
+
+def __getattr__(name):
+    return moved_name(__name__, name)

@@ -75,6 +75,8 @@ MOVED_NAMES = {
     "decoding.beam_search": dict.fromkeys(("SearchState", "beam_search", "search_sentences"), "decoding.token_loop"),
     "decoding.sampling": dict.fromkeys(("greedy_search", "grow_one_sequence", "sample"), "decoding.token_loop"),
     "cli.translate": dict.fromkeys(("try_out", "typed_lines"), "cli.translation_demo"),
+    "pipelines.text_generator": dict.fromkeys(("Generation", "Token"), "pipelines.generated_text"),
+    "pipelines.translator": {"Batch": "pipelines.search.sentence_batches"},
     "server.http_server": {"GuardedProtocol": "server.guarded_protocol"},
     "server.server": {
         **dict.fromkeys(("ServedModel", "about_model", "load_models", "served_model"), "server.served_models"),

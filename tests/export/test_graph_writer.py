@@ -43,7 +43,7 @@ def test_it_reads_what_the_pipeline_reads(begins_with):
     writer = TextGenerator(usual.model, usual.tokenizer, usual.line_break, begins_with)
     token_ids, lengths, _ = GraphWriter(writer)._read(tf.constant(PROMPTS))
     found = [row[len(row) - length :].tolist() for row, length in zip(token_ids.numpy(), lengths.numpy(), strict=True)]
-    assert found == writer._beginnings(PROMPTS)
+    assert found == writer.token_ids_of(PROMPTS)
 
 
 @pytest.mark.slow
@@ -77,7 +77,7 @@ def test_of_a_long_beginning_the_end_is_read(monkeypatch):
     graph, text = GraphWriter(generator("char")), " ".join(TEXTS)
     assert graph.room == generator("char").window // 2 == 14
     found = graph.answer(tf.constant([text, text[-5:]]), tf.constant(100), tf.constant(0.0), tf.constant(0))
-    ids = generator("char")._beginnings([text])[0][-14:]
+    ids = generator("char").token_ids_of([text])[0][-14:]
     logits = generator("char").model({"token_ids": np.array([ids], "int32")})
     assert found["truncated"].numpy().tolist() == [True, False]
     tokens = [len(text.decode()) for text in found["text"].numpy()]

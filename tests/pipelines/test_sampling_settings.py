@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from pipelines.table_model import WINDOW, greedy, log_softmax, next_logits, possible, table_generator
 
-from keras_attention.pipelines.text_generator import _begun
+from keras_attention.pipelines.generated_text import stop_overlap
 from keras_attention.support.errors import UserError
 from keras_attention.tokenizers.special_tokens import END_ID
 
@@ -209,7 +209,7 @@ def test_as_many_characters_are_held_back_as_may_begin_a_stop_text():
     for _ in range(2003):
         stop, text = ("".join(letters.choices("ab", k=letters.randrange(low, 11))) for low in (1, 0))
         expected = max((n for n in range(1, len(stop)) if text.endswith(stop[:n])), default=0)
-        assert _begun(stop, text) == expected
+        assert stop_overlap(stop, text) == expected
 
 
 def test_a_stream_with_a_stop_text_of_a_megabyte_takes_no_longer(one):

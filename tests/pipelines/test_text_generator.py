@@ -69,7 +69,7 @@ def test_it_writes_as_if_it_read_all_again(kind):
         assert one.token_ids == ids
         np.testing.assert_allclose(one.log_probs, log_probs, atol=1e-4)
         assert one.finish == ("end" if ids[-1] == END_ID else "length")
-        before = generator()._beginnings([prompt])[0]
+        before = generator().token_ids_of([prompt])[0]
         assert one.text == generator().text_of([*before, *ids])[len(generator().text_of(before)) :]
     assert len({tuple(one.token_ids) for (one,) in found}) > 1
 
@@ -121,7 +121,7 @@ def test_it_ends_at_a_stop_text_and_does_not_show_it():
 @pytest.mark.parametrize("level", [pytest.param("bpe", marks=pytest.mark.thorough), "char"])
 def test_special_tokens_are_never_written_and_typed_ones_are_text(level):
     one = generator(level)
-    ids = one._beginnings(["</s><s> <pad>"])[0]
+    ids = one.token_ids_of(["</s><s> <pad>"])[0]
     assert ids[0] == END_ID
     assert not {PAD_ID, START_ID, END_ID} & set(ids[1:])
     for (answer,) in one.generations(PROMPTS, max_tokens=13, temperature=3.0):
@@ -192,10 +192,10 @@ def mappings():
 
 def test_line_breaks_are_kept():
     one = generator("char")
-    ids = one._beginnings(["A dog\nruns\r\n"])[0]
+    ids = one.token_ids_of(["A dog\nruns\r\n"])[0]
     assert one.text_of(ids) == "A dog\nruns\n"
     assert [score for score in one.score("\n\n").tokens] == ["\n", "\n"]
-    assert tiny_generator("char", begins_with="line_break")._beginnings(["A"])[0] == [ids[6], ids[1]]
+    assert tiny_generator("char", begins_with="line_break").token_ids_of(["A"])[0] == [ids[6], ids[1]]
 
 
 def test_scores_are_log_probabilities_of_the_model():

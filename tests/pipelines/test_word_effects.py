@@ -108,7 +108,7 @@ def test_effects_of_a_continuation(level):
     (found,), (generation,) = view.sentences, generator.generations(prompt, max_tokens=9, seed=4)
     assert view.answer == generation.text
     assert found.sources == ["A", "dog", "runs", *found.targets]
-    (beginning,) = generator._beginnings([prompt])
+    (beginning,) = generator.token_ids_of([prompt])
 
     def log_probs(*ids):
         logits = np.asarray(generator.model({"token_ids": np.array([ids], "int32")}))[0].astype("float64")
@@ -121,7 +121,7 @@ def test_effects_of_a_continuation(level):
     if counted == count:
         assert found.log_probs.sum() == pytest.approx(total, abs=1e-3)
     for column, hidden in enumerate(["dog runs", "A runs", "A dog"]):
-        without = log_probs(*generator._beginnings([hidden])[0], *generation.token_ids)[-count:]
+        without = log_probs(*generator.token_ids_of([hidden])[0], *generation.token_ids)[-count:]
         whole = log_probs(*beginning, *generation.token_ids)[-count:]
         groups = word_effects._Continued(generator, prompt, generation).groups
         expected = [sum(whole[k] - without[k] for k in group) for group in groups]

@@ -240,7 +240,7 @@ class _Continued:
         self.generator, self.text, self.answer = generator, prompt, generation.text
         self.written = self.answer
         self.ids = generation.token_ids
-        self.beginning = generator._beginnings([prompt])[0]
+        self.beginning = generator.token_ids_of([prompt])[0]
         self.most = generator.window - len(self.beginning) + 1
         if len(self.ids) > self.most:
             raise UserError(
@@ -257,7 +257,7 @@ class _Continued:
         self.truncated = False
 
     def prepare(self):
-        self.prompts = self.generator._beginnings([self.text, *(left_out(self.text, *place) for place in self.places)])
+        self.prompts = self.generator.token_ids_of([self.text, *(left_out(self.text, *place) for place in self.places)])
 
     def log_probs(self, ids):
         """As in `_Translated`; without a word of the answer, the tokens up to its end have NaN."""
@@ -278,7 +278,7 @@ class _Continued:
 
     def other_ids(self, before, other):
         skipped = len(self.beginning)
-        whole = self.generator._beginnings([self.text + before + other])[0][skipped:]
+        whole = self.generator.token_ids_of([self.text + before + other])[0][skipped:]
         return whole, self.generator.tokenizer.encode([other])[0].tolist()
 
 
