@@ -11,7 +11,7 @@ from keras_attention.evaluation.bag_of_words import words_of
 from keras_attention.evaluation.classification_scores import calibrated_loss, has_skewed_classes, score_of
 from keras_attention.finetuning.contrastive import CONTRASTIVE, ON_LABELS, twin_batches
 from keras_attention.finetuning.label_training import class_weights, filled_in
-from keras_attention.finetuning.linear_probe import PooledVectors, TracedOnce, fit_linear
+from keras_attention.finetuning.linear_probe import TracedOnce, fit_linear
 from keras_attention.finetuning.settings import AUTO
 from keras_attention.finetuning.starting_model import check_saveable
 from keras_attention.finetuning.time_plan import (
@@ -164,19 +164,18 @@ def report_sizes(rows, model, notify):
         notify(f"Scores on {held} mean little. Add rows, or give a table with --validation.")
 
 
-def with_teacher(prepared, teacher, notify):
-    """Adds the logits of a Teacher for the training rows, and reports its validation score."""
-    rows = prepared.rows
+def soft_labels_of(teacher, rows, notify):
+    """The logits of a Teacher for the training rows, standardized for a regression; reports its validation score."""
     name, score = score_of(teacher.logits(rows.validation), rows.validation_targets, rows.task)
     notify(f"Teacher: {teacher.name}, {name} {score:.1f} on the validation. It answers the training rows first.")
-    return prepared._replace(soft_labels=(teacher.logits(rows.train) - rows.center) / rows.spread)
+    return (teacher.logits(rows.train) - rows.center) / rows.spread
 
 
 def with_linear_start(prepared, settings, notify, plan_file=None, resume=False):
     """Sets the head to a logistic regression on the vectors; reports its score and the time of the training.
 
     Args:
-        prepared: Prepared.
+        prepared: Prepared with `vectors`.
         settings: FinetuneSettings.
         notify: callable(str).
         plan_file: Path, see `time_plan.plan_path`, or None to store no plan.
@@ -185,31 +184,56 @@ def with_linear_start(prepared, settings, notify, plan_file=None, resume=False):
     Returns:
         Prepared.
     """
-    model = prepared.classifier.model
-    prepared, began = prepared._replace(vectors=PooledVectors(prepared.classifier)), time.perf_counter()
+    began = time.perf_counter()
     notify("Computing the encoder's vectors of all rows, then logistic regression on them ...")
-    read, seconds = vectors_of_rows(prepared)
-    fit_head(prepared, settings, read)
-    name, score, _ = held_scores(prepared)
-    if has_skewed_classes(prepared.rows.task) and not settings.class_weights:
-        plain, weighted = model.head[-1].get_weights(), replace(settings, class_weights=True)
-        fit_head(prepared, weighted, read)
-        _, score_with_weights, _ = held_scores(prepared)
-        if score_with_weights > score:
-            notify(f"Rare labels get more weight: {name} {score_with_weights:.1f} instead of {score:.1f}.")
-            settings, score, prepared = weighted, score_with_weights, prepared._replace(class_weights=True)
-        else:
-            model.head[-1].set_weights(plain)
+    vectors, seconds = vectors_of_rows(prepared)
+    name, score, weighted = _fit_starting_head(prepared, settings, vectors, notify)
     message = f"Logistic regression on the encoder's vectors: {name} {score:.1f} on the validation."
     notify(message if settings.quick else f"{message} Fine-tuning starts there.")
     if settings.quick:
         minutes = (time.perf_counter() - began) / 60
-        return prepared._replace(linear_score=score, minutes=minutes)
-    return _planned(prepared._replace(linear_score=score), settings, seconds, notify, plan_file, resume)
+        return prepared._replace(linear_score=score, class_weights=weighted, minutes=minutes)
+    plan, usual, minutes = _time_plan(prepared, settings, seconds, notify, plan_file, resume)
+    return prepared._replace(
+        linear_score=score,
+        linear_weights=prepared.classifier.model.get_weights(),
+        class_weights=weighted,
+        minutes=minutes,
+        stages=plan.stages,
+        plan=None if plan == usual else plan,
+    )
 
 
-def _planned(prepared, settings, seconds, notify, plan_file, resume):
-    """Prepared with the Plan of its training, which is reported; `seconds`: of a forward pass of the training rows."""
+def _fit_starting_head(prepared, settings, vectors, notify):
+    """Fits the head, for skewed labels also with class weights, and keeps the better one.
+
+    Returns:
+        Name and value of the main validation score, and whether the class weights are better than none.
+    """
+    output = prepared.classifier.model.head[-1]
+    fit_head(prepared, settings, vectors)
+    name, score, _ = held_scores(prepared)
+    if not has_skewed_classes(prepared.rows.task) or settings.class_weights:
+        return name, score, False
+    unweighted = output.get_weights()
+    fit_head(prepared, replace(settings, class_weights=True), vectors)
+    _, score_with_weights, _ = held_scores(prepared)
+    if score_with_weights > score:
+        notify(f"Rare labels get more weight: {name} {score_with_weights:.1f} instead of {score:.1f}.")
+        return name, score_with_weights, True
+    output.set_weights(unweighted)
+    return name, score, False
+
+
+def _time_plan(prepared, settings, seconds, notify, plan_file, resume):
+    """The Plan of a training, which is reported and stored.
+
+    Args:
+        seconds: float, the time of a forward pass of the training rows. The others: see `with_linear_start`.
+
+    Returns:
+        The Plan, the usual Plan without a limit of time, and the estimated minutes of the training at most.
+    """
     model, rows = prepared.classifier.model, len(prepared.sequences)
     epochs = filled_in(settings, model, rows).epochs if ON_LABELS in prepared.stages else 0
     pairs = 0
@@ -242,8 +266,7 @@ def _planned(prepared, settings, seconds, notify, plan_file, resume):
             f"With {_sizes(usual)}, it would take about {round(estimate(usual) / 60)} min. The ceiling is "
             f"{ceiling:g} min, so there are fewer (--minutes sets another one)."
         )
-    prepared = prepared._replace(linear_weights=model.get_weights(), minutes=minutes, stages=plan.stages)
-    return prepared._replace(plan=None if plan == usual else plan)
+    return plan, usual, minutes
 
 
 def _sizes(plan):
@@ -269,10 +292,10 @@ def vectors_of_rows(prepared):
     return (vectors([[sequence] for sequence in prepared.sequences]), held), watch.seconds
 
 
-def fit_head(prepared, settings, read=None):
-    """Sets the head to a logistic regression on the vectors; `read`: those of `vectors_of_rows`, if they are known."""
+def fit_head(prepared, settings, vectors=None):
+    """Sets the head to a logistic regression on the vectors, which are those of `vectors_of_rows`."""
     model, rows = prepared.classifier.model, prepared.rows
-    known, held = vectors_of_rows(prepared)[0] if read is None else read
+    known, held = vectors_of_rows(prepared)[0] if vectors is None else vectors
     kind, labels = rows.task.kind, model.settings["num_labels"]
     weights = class_weights(rows.targets, kind, labels) if settings.class_weights else None
     held_targets = rows.standardized(rows.validation_targets)

@@ -20,6 +20,7 @@ from keras_attention.finetuning.contrastive import (
 )
 from keras_attention.finetuning.examples import LISTS, given_examples
 from keras_attention.finetuning.label_training import fit_classifier, learns_from_trained
+from keras_attention.finetuning.linear_probe import PooledVectors
 from keras_attention.finetuning.lora import add_adapters
 from keras_attention.finetuning.preparation import (
     Prepared,
@@ -29,9 +30,9 @@ from keras_attention.finetuning.preparation import (
     planned_settings,
     report_sizes,
     report_unknown,
+    soft_labels_of,
     validator,
     with_linear_start,
-    with_teacher,
 )
 from keras_attention.finetuning.report import make_report, write_classifier
 from keras_attention.finetuning.settings import FinetuneSettings, check_settings
@@ -127,10 +128,9 @@ def prepare(
     continued = make_model is None and not settings.quick and keeps_head(start, task, rows.pairs, settings)
     model, tokenizer = _network(start, rows, settings, continued, make_model or starting_classifier, notify)
     classifier = classifier_for(rows, model, tokenizer, settings, start)
-    prepared = Prepared(rows, classifier, *encoded_rows(classifier, rows, notify))
+    sequences, validation_sequences = encoded_rows(classifier, rows, notify)
 
-    if tokenizer is not None and start.entry:
-        prepared = prepared._replace(letters=report_unknown(tokenizer, rows, notify))
+    letters = report_unknown(tokenizer, rows, notify) if tokenizer is not None and start.entry else False
     if known_words := getattr(model, "known_words", None):
         notify(str(known_words))
     report_sizes(rows, model, notify)
@@ -140,11 +140,19 @@ def prepare(
         )
     linear = not continued and learns_from_trained(model)
     suitable = make_model is None and linear and teacher is None
-    prepared = prepared._replace(stages=_stages(rows, model, settings, suitable, teacher, notify))
+    stages = _stages(rows, model, settings, suitable, teacher, notify)
     if settings.lora:  # before any program is traced, because tracing reads the kernels
         notify(add_adapters(model, settings, start))
-    if teacher is not None:
-        prepared = with_teacher(prepared, teacher, notify)
+    prepared = Prepared(
+        rows,
+        classifier,
+        sequences,
+        validation_sequences,
+        stages=stages,
+        soft_labels=None if teacher is None else soft_labels_of(teacher, rows, notify),
+        vectors=PooledVectors(classifier) if linear else None,
+        letters=letters,
+    )
     return with_linear_start(prepared, settings, notify, plan_file, resume) if linear else prepared
 
 
@@ -184,7 +192,7 @@ def _stages(rows, model, settings, suitable, teacher, notify):
     return stages
 
 
-def fit(prepared, settings, **running):
+def fit(prepared, settings, **options):
     """Trains in one or two stages, see `contrastive.fit_contrastive` and `label_training.fit_classifier`.
 
     With `quick`, there is no stage: the linear start is all.
@@ -192,7 +200,7 @@ def fit(prepared, settings, **running):
     Args:
         prepared: Prepared.
         settings: FinetuneSettings.
-        running: checkpoint_dir, resume, restart, log_dir and verbose of `label_training.fit_classifier`.
+        options: checkpoint_dir, resume, restart, log_dir and verbose of `label_training.fit_classifier`.
 
     Returns:
         TrainResult of the last stage, with the updates and seconds of both.
@@ -204,23 +212,23 @@ def fit(prepared, settings, **running):
         settings = replace(settings, class_weights=True)
     first = None
     if CONTRASTIVE in prepared.stages:
-        first = fit_encoder(prepared, settings, **running)
+        first = fit_encoder(prepared, settings, **options)
     if ON_LABELS not in prepared.stages:
         return first
     model, rows = prepared.classifier.model, prepared.rows
-    running |= {"validate": validator(prepared), "soft_labels": prepared.soft_labels}
+    options |= {"validate": validator(prepared), "soft_labels": prepared.soft_labels}
     augmented = getattr(prepared.classifier.input, "augmented", None)
     if augmented and settings.augment != "none":
-        running["change"] = partial(augmented, flip=settings.augment == "flip")
+        options["change"] = partial(augmented, flip=settings.augment == "flip")
     if has_skewed_classes(rows.task):
-        running["monitor"] = "val_score"
-    result = fit_classifier(model, prepared.sequences, rows.targets, rows.task.kind, settings, **running)
+        options["monitor"] = "val_score"
+    result = fit_classifier(model, prepared.sequences, rows.targets, rows.task.kind, settings, **options)
     if first is None:
         return result
     return result._replace(steps=first.steps + result.steps, seconds=first.seconds + result.seconds)
 
 
-def fit_encoder(prepared, settings, checkpoint_dir=None, log_dir=None, **running):
+def fit_encoder(prepared, settings, checkpoint_dir=None, log_dir=None, **options):
     """The contrastive stage of `fit`, with checkpoints and logs of its own."""
     return fit_contrastive(
         prepared.classifier.model,
@@ -233,7 +241,7 @@ def fit_encoder(prepared, settings, checkpoint_dir=None, log_dir=None, **running
         on_labels=ON_LABELS in prepared.stages,
         checkpoint_dir=checkpoint_dir and checkpoint_folders(checkpoint_dir)[0],
         log_dir=log_dir and Path(log_dir) / CONTRASTIVE,
-        **running,
+        **options,
     )
 
 
