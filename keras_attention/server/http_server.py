@@ -25,7 +25,6 @@ from keras_attention.server.guarded_protocol import guarded_protocol
 from keras_attention.server.metrics import CONTENT_TYPE, ServerMetrics
 from keras_attention.server.origins import Origins
 from keras_attention.server.requests import (
-    FORM,
     AlternativesReply,
     AlternativesRequest,
     AttentionReply,
@@ -42,15 +41,13 @@ from keras_attention.server.requests import (
     alternatives,
     embeddings,
     explain,
-    forms_of,
     look,
-    reply_model,
-    request_type,
     similar,
     zero_shot,
 )
 from keras_attention.server.served_models import known_models, load_models
 from keras_attention.server.server import Server
+from keras_attention.server.task_forms import FORM, forms_of, reply_model, request_type
 from keras_attention.support.errors import UserError
 from keras_attention.support.moved import moved_name
 from keras_attention.zoo.schema import ARCHITECTURES

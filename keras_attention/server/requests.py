@@ -1,11 +1,13 @@
-"""The bodies of requests and responses (vectors as in the API of OpenAI), and their limits."""
+"""The bodies of requests and responses that are the same for all models of a task, their answers, and their limits.
+
+Vectors have the form of the API of OpenAI. See `task_forms` for the bodies that a pipeline defines.
+"""
 
 import base64
-import typing
-from typing import Annotated, ClassVar, Literal, NamedTuple, Union
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, create_model
+from pydantic import BaseModel, ConfigDict, Field
 
 from keras_attention.inputs.given_texts import as_texts
 from keras_attention.pipelines.classifier import ZeroShotClassifier
@@ -16,7 +18,7 @@ from keras_attention.support.errors import UserError
 EXPLAINED_CHARACTERS = 16_384
 MOST_TOKENS_OF_A_CHARACTER = 18  # after NFKC normalization
 TEXTS = "texts"  # the first field of texts and of pairs
-FORM = "form:"  # begins the name of a form in the places of errors, which do not show it
+Texts = Annotated[list[str], Field(min_length=1)]
 
 
 class Request(BaseModel):
@@ -34,199 +36,6 @@ class Request(BaseModel):
     model: str | None = Field(
         None, description="A name from `GET /v1/models`, which marks the default, or a unique part of it."
     )
-
-
-class AttentionRequest(Request):
-    """A text whose attention weights are requested."""
-
-    text: str = Field(examples=["A dog runs."])
-    text_b: str | None = Field(None, description="The second text of a text pair.")
-    target: str | None = Field(None, description="A translation to use instead of the model's own.")
-    n_best: int = Field(1, ge=1, le=64, description="Number of translations, up to the beam size of the model.")
-
-
-def look(pipeline, request):
-    """The attention weights as an `AttentionView`."""
-    if pipeline.input.is_file:  # whose names must not come from a request
-        raise UserError("Attention is shown for texts. This model reads files: use `classify --attention`.")
-    options = {"target": request.target, "n_best": request.n_best if request.n_best != 1 else None}
-    return pipeline.attention_view(
-        request.text, request.text_b, **{name: value for name, value in options.items() if value is not None}
-    )
-
-
-class ExplainRequest(Request):
-    """A text whose words are hidden one by one, to explain a label."""
-
-    text: str = Field(examples=["A dog runs."])
-    text_b: str | None = Field(None, description="The second text of a text pair.")
-    label: str | None = Field(None, description="The label to explain; default: the most probable one.")
-
-
-class AlternativesRequest(Request):
-    """A place of a translation at which other words are requested."""
-
-    text: str = Field(examples=["A dog runs."])
-    position: int = Field(ge=0, description="The word of the translation, counted from 0.")
-    n: int = Field(5, ge=1, le=20, description="The most alternatives.")
-    translation: str | None = Field(None, description="The translation whose beginning is kept; default: the model's.")
-    source_language: str | None = Field(None, description="See /v1/translate.")
-    target_language: str | None = Field(None, description="See /v1/translate.")
-
-    @property
-    def texts(self):
-        return [self.text]
-
-
-class AlternativeWord(BaseModel):
-    """A word, and the translation to which it leads."""
-
-    word: str
-    probability: float = Field(description="That of the beginning of the word, given all that precedes it.")
-    prefix: str = Field(description="The translation up to this word.")
-    translation: str
-    low_score: bool
-
-
-class AlternativesReply(BaseModel):
-    """The alternatives, the most probable word first."""
-
-    model: str
-    alternatives: list[AlternativeWord]
-
-
-def alternatives(pipeline, request):
-    """The alternatives as dicts of JSON types."""
-    candidates = pipeline.alternatives(request.text, request.position, request.n, request.translation)
-    return [
-        {**one._asdict(), "translation": one.translation.text, "low_score": one.translation.low_score}
-        for one in candidates
-    ]
-
-
-class HiddenWord(BaseModel):
-    """A word, and the effect of hiding it."""
-
-    text: str
-    second: bool = Field(description="True if it is in the second text.")
-    start: int = Field(description="Position of its first character in its text.")
-    end: int
-    effect: float = Field(description="How much the probability of the label falls without the word.")
-
-
-class ExplainReply(BaseModel):
-    """What each word contributes to a label."""
-
-    model: str
-    text: str
-    text_b: str | None
-    label: str | None = Field(description="The label that is explained; null for a regression.")
-    value: float | None = Field(
-        description="The probability of the label; for a regression, the predicted number; null for an empty text."
-    )
-    words: list[HiddenWord]
-    truncated: bool = Field(description="True if the text was too long and a part of it was ignored.")
-
-
-def explain(pipeline, request):
-    """The contribution of each word, as an `Explanation`."""
-    longest = max(len(request.text), len(request.text_b or ""))
-    if longest > EXPLAINED_CHARACTERS:  # because there are as many copies of the text as words
-        raise UserError(f"A text to explain has at most {EXPLAINED_CHARACTERS:,} characters. Received: {longest:,}")
-    return pipeline.explain(request.text, request.text_b, label=request.label)
-
-
-class Form(NamedTuple):
-    """The JSON form of the requests to a task, for all pipelines whose kinds of input have the same first field.
-
-    Attributes:
-        input_field: str, this field, such as "texts" or "images".
-        is_file: bool. Whether inputs are files.
-        request_fields, answer_fields, choice_fields, reply_fields: dict from name to `inputs.Field`, see `Pipeline`.
-        meaning: str, the first line of a pipeline's docstring.
-    """
-
-    input_field: str
-    is_file: bool
-    request_fields: dict
-    answer_fields: dict
-    choice_fields: dict
-    reply_fields: dict
-    meaning: str
-
-
-def forms_of(tasks):
-    """The Forms of registered `schema.Task` objects: dict from each task to a list, in the order of registration."""
-    forms: dict[str, dict[str, Form]] = {}
-    for task in tasks:
-        pipeline = task.pipeline_class()
-        for kind in task.inputs if pipeline.request_fields else ():
-            of_task, name = forms.setdefault(task.name, {}), next(iter(kind.fields))
-            new = Form(name, kind.is_file, {}, {}, {}, {}, pipeline.__doc__.partition("\n")[0])
-            form = of_task.setdefault(name, new)
-            form.request_fields.update(pipeline.request_fields_for(kind))
-            form.answer_fields.update(pipeline.answer_fields)
-            form.choice_fields.update(pipeline.choice_fields)
-            form.reply_fields.update(pipeline.reply_fields)
-    return {name: list(of_task.values()) for name, of_task in forms.items()}
-
-
-def request_type(task, forms, field_of):
-    """The type of the body of a request to /v1/TASK: a model, or the union of the models of several Forms.
-
-    Args:
-        task: str.
-        forms: list of Form.
-        field_of: callable(name) -> the first field of the input of the model with this name, or None.
-    """
-    models = [request_model(task, form) for form in forms]
-    if len(models) == 1:
-        return models[0]
-    fields = [form.input_field for form in forms]
-
-    def tag(body):
-        """The form of the model that is named, else the form whose first field is there, else the first one."""
-        body = body if isinstance(body, dict) else {}
-        named = field_of(body.get("model"))
-        present = [field for field in fields if field in body]
-        return FORM + next((field for field in (named, *present) if field in fields), fields[0])
-
-    tagged = tuple(Annotated[model, Tag(FORM + field)] for model, field in zip(models, fields, strict=True))
-    return Annotated[Union[tagged], Discriminator(tag)]  # noqa: UP007  (a tuple of types)
-
-
-def request_model(task, form):
-    """The body of a request to /v1/TASK, from the `request_fields` of a Form or of a pipeline's class."""
-    field = getattr(form, "input_field", TEXTS)
-    name = f"{_title(task)}{'' if field == TEXTS else _title(field)}Request"
-    fields = {**form.choice_fields, **form.request_fields}
-    model = create_model(name, __base__=Request, **_typed_fields(task, fields))
-    model.input_field, model.is_file = field, getattr(form, "is_file", False)
-    return model
-
-
-def reply_model(task, pipeline):
-    """The body of the answer, from the fields of a Form or of a pipeline's class."""
-    one = create_model(f"{_title(task)}Answer", **_typed_fields(task, pipeline.answer_fields))
-    reply_fields = _typed_fields(task, pipeline.reply_fields)
-    return create_model(f"{_title(task)}Reply", model=(str, ...), **reply_fields, answers=(list[one], ...))
-
-
-def _title(task):
-    return "".join(word.capitalize() for word in task.split("-"))
-
-
-def _typed_fields(task, fields):
-    """The fields of a pipeline as pydantic fields: dict from name to (type, Field)."""
-    typed = {}
-    for name, field in fields.items():
-        kind = field.kind
-        if isinstance(kind, list):  # of objects
-            kind = list[create_model(f"{_title(task)}{name.capitalize()}", **_typed_fields(task, kind[0]))]
-        names = ("min_length", "max_length") if typing.get_origin(kind) is list else ("ge", "le")
-        bounds = {name: bound for name, bound in zip(names, (field.low, field.high), strict=True) if bound is not None}
-        typed[name] = (kind, Field(field.default, description=field.meaning or None, **bounds))
-    return typed
 
 
 def check_limits(request, settings):
@@ -280,6 +89,15 @@ class Error(BaseModel):
     error: str | ErrorObject
 
 
+class AttentionRequest(Request):
+    """A text whose attention weights are requested."""
+
+    text: str = Field(examples=["A dog runs."])
+    text_b: str | None = Field(None, description="The second text of a text pair.")
+    target: str | None = Field(None, description="A translation to use instead of the model's own.")
+    n_best: int = Field(1, ge=1, le=64, description="Number of translations, up to the beam size of the model.")
+
+
 class Map(BaseModel):
     """The attention weights of one part of the model."""
 
@@ -313,7 +131,95 @@ class AttentionReply(BaseModel):
     answers: list[Looked]
 
 
-Texts = Annotated[list[str], Field(min_length=1)]
+def look(pipeline, request):
+    """The attention weights as an `AttentionView`."""
+    if pipeline.input.is_file:  # whose names must not come from a request
+        raise UserError("Attention is shown for texts. This model reads files: use `classify --attention`.")
+    options = {"target": request.target, "n_best": request.n_best if request.n_best != 1 else None}
+    return pipeline.attention_view(
+        request.text, request.text_b, **{name: value for name, value in options.items() if value is not None}
+    )
+
+
+class ExplainRequest(Request):
+    """A text whose words are hidden one by one, to explain a label."""
+
+    text: str = Field(examples=["A dog runs."])
+    text_b: str | None = Field(None, description="The second text of a text pair.")
+    label: str | None = Field(None, description="The label to explain; default: the most probable one.")
+
+
+class HiddenWord(BaseModel):
+    """A word, and the effect of hiding it."""
+
+    text: str
+    second: bool = Field(description="True if it is in the second text.")
+    start: int = Field(description="Position of its first character in its text.")
+    end: int
+    effect: float = Field(description="How much the probability of the label falls without the word.")
+
+
+class ExplainReply(BaseModel):
+    """What each word contributes to a label."""
+
+    model: str
+    text: str
+    text_b: str | None
+    label: str | None = Field(description="The label that is explained; null for a regression.")
+    value: float | None = Field(
+        description="The probability of the label; for a regression, the predicted number; null for an empty text."
+    )
+    words: list[HiddenWord]
+    truncated: bool = Field(description="True if the text was too long and a part of it was ignored.")
+
+
+def explain(pipeline, request):
+    """The contribution of each word, as an `Explanation`."""
+    longest = max(len(request.text), len(request.text_b or ""))
+    if longest > EXPLAINED_CHARACTERS:  # because there are as many copies of the text as words
+        raise UserError(f"A text to explain has at most {EXPLAINED_CHARACTERS:,} characters. Received: {longest:,}")
+    return pipeline.explain(request.text, request.text_b, label=request.label)
+
+
+class AlternativesRequest(Request):
+    """A place of a translation at which other words are requested."""
+
+    text: str = Field(examples=["A dog runs."])
+    position: int = Field(ge=0, description="The word of the translation, counted from 0.")
+    n: int = Field(5, ge=1, le=20, description="The most alternatives.")
+    translation: str | None = Field(None, description="The translation whose beginning is kept; default: the model's.")
+    source_language: str | None = Field(None, description="See /v1/translate.")
+    target_language: str | None = Field(None, description="See /v1/translate.")
+
+    @property
+    def texts(self):
+        return [self.text]
+
+
+class AlternativeWord(BaseModel):
+    """A word, and the translation to which it leads."""
+
+    word: str
+    probability: float = Field(description="That of the beginning of the word, given all that precedes it.")
+    prefix: str = Field(description="The translation up to this word.")
+    translation: str
+    low_score: bool
+
+
+class AlternativesReply(BaseModel):
+    """The alternatives, the most probable word first."""
+
+    model: str
+    alternatives: list[AlternativeWord]
+
+
+def alternatives(pipeline, request):
+    """The alternatives as dicts of JSON types."""
+    candidates = pipeline.alternatives(request.text, request.position, request.n, request.translation)
+    return [
+        {**one._asdict(), "translation": one.translation.text, "low_score": one.translation.low_score}
+        for one in candidates
+    ]
 
 
 class EmbeddingsRequest(Request):

@@ -64,7 +64,7 @@ MOVED_MODULES = {
     "finetuning.stages": ("finetuning.workflow", "finetuning.preparation"),
     "finetuning.trials": ("finetuning.cross_validation", "finetuning.search"),
     "models.bert_starts": ("models.bert_initialization", "models.distiller"),
-    "server.messages": ("server.gate", "server.requests"),
+    "server.messages": ("server.gate", "server.requests", "server.task_forms"),
     "zoo.archive": ("zoo.entry_io", "zoo.warm_start"),
 }
 # A module that has lost names -> the module that has each of them today.

@@ -24,8 +24,9 @@ from keras_attention.server.gate import Gate, Refusal, client_is_gone
 from keras_attention.server.guarded_protocol import guarded_protocol
 from keras_attention.server.http_server import _add_errors, bind
 from keras_attention.server.metrics import ServerMetrics
-from keras_attention.server.requests import check_limits, check_tokens, request_model
+from keras_attention.server.requests import check_limits, check_tokens
 from keras_attention.server.server import Server
+from keras_attention.server.task_forms import request_model
 from keras_attention.server.workers import STREAM_AHEAD, Workers
 from keras_attention.support.errors import UserError
 

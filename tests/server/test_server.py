@@ -17,7 +17,8 @@ from zoo.tiny_entry import ENGLISH
 
 import keras_attention
 from keras_attention.server.http_server import tasks
-from keras_attention.server.requests import AttentionReply, reply_model
+from keras_attention.server.requests import AttentionReply
+from keras_attention.server.task_forms import reply_model
 
 pytestmark = pytest.mark.slow
 JSON = {"content-type": "application/json"}
