@@ -6,6 +6,7 @@ from keras_attention.catalog.common import LANGUAGE, TEXT_TOKENIZER, VOCABULARY,
 from keras_attention.inputs.image import FITS, ImageInput
 from keras_attention.zoo.schema import (
     OBJECT,
+    Activity,
     Architecture,
     Task,
     choice,
@@ -38,6 +39,7 @@ CAPTIONING = Task(
     title=lambda config: f"pictures to {config['language']}",
     reads=lambda config: f"Pictures; captions in the language {config['language']}",
     check=_check,
+    activity=lambda config: Activity("Describe a picture", ImageInput.instruction, "Picture to describe"),
 )
 
 

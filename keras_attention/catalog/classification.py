@@ -25,6 +25,7 @@ from keras_attention.zoo.schema import (
     MAX_TERMS,
     OBJECT,
     TRUTH,
+    Activity,
     Architecture,
     Task,
     check_fields,
@@ -121,6 +122,23 @@ def _kind_and_labels(task):
     return f"{_kind(task)}{labels}"
 
 
+def _activity(kind):
+    return Activity(kind.question, kind.instruction, f"{kind.noun.capitalize()} to classify")
+
+
+def _activity_of_texts(config):
+    """Labels that are feelings, or numbers in place of labels, have a question of their own."""
+    task, activity = config["task"], _activity(PairInput() if config["task"]["pair"] else TextInput())
+    if task["pair"]:
+        return activity
+    if task["kind"] == "regression":
+        return activity._replace(title="Which number fits a text?")
+    names = [name.lower() for name in task["label_names"]]
+    return activity._replace(title="Which feeling?") if any(name in FEELINGS for name in names) else activity
+
+
+# One of these labels tells that a classifier is asked for feelings.
+FEELINGS = {"positive", "negative", "pos", "neg", "joy", "happy", "sadness", "sad", "anger", "angry", "fear", "love"}
 CLASSIFICATION = Task(
     tasks=("classify", "encode"),
     pipeline="keras_attention.pipelines.classifier:Classifier",
@@ -134,6 +152,7 @@ CLASSIFICATION = Task(
     title=lambda config: f"{config['language']}, {_kind(config['task'])}",
     reads=lambda config: f"{language_of(config)}; {_kind_and_labels(config['task'])}",
     check=_check_classifier,
+    activity=_activity_of_texts,
 )
 register(
     Architecture(
@@ -319,6 +338,7 @@ def file_classification(size, kinds=("image",), sizes_of=None):
         title=lambda config: f"{plural(config)}, {_kind(config['task'])}",
         reads=lambda config: f"{plural(config).capitalize()}; {_kind_and_labels(config['task'])}",
         check=check,
+        activity=lambda config: _activity(input_of(config)),
     )
 
 

@@ -9,7 +9,17 @@ from keras_attention.catalog.common import (
     layer_parts,
 )
 from keras_attention.support.errors import EntryError
-from keras_attention.zoo.schema import ATTENTION_PATTERN, TRUTH, Architecture, Task, choice, number, register, whole
+from keras_attention.zoo.schema import (
+    ATTENTION_PATTERN,
+    TRUTH,
+    Activity,
+    Architecture,
+    Task,
+    choice,
+    number,
+    register,
+    whole,
+)
 
 BERT_TOKENIZERS = ("wordpiece",)
 TEXT_KEYS = {"language": LANGUAGE, "max_tokens": whole(3, 65536)}
@@ -40,6 +50,11 @@ ENCODING = Task(
     title=lambda config: f"{config['language']}, text embeddings",
     reads=language_of,
     check=check_length,
+    activity=lambda config: Activity(
+        "Find similar texts",
+        "Type a text, and others to compare it with: the most similar one comes first.",
+        "Text",
+    ),
 )
 
 

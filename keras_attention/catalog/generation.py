@@ -11,6 +11,7 @@ from keras_attention.catalog.common import (
 )
 from keras_attention.zoo.schema import (
     ATTENTION_PATTERN,
+    Activity,
     Architecture,
     Task,
     choice,
@@ -20,6 +21,14 @@ from keras_attention.zoo.schema import (
     text,
     whole,
 )
+
+NO_LANGUAGE = "zxx"  # such as music
+
+
+def _activity(config):
+    title = "Continue a piece of music" if config["language"] == NO_LANGUAGE else "Continue a story"
+    return Activity(title, "Write a beginning and press the button: the model writes on.", "Beginning of a text")
+
 
 # `line_break`: the character that stands for a line break in the vocabulary. `begins_with`: the token before each
 # training text, which is also put before each prompt; "nothing": only an empty prompt gets END.
@@ -37,6 +46,7 @@ GENERATION = Task(
     defaults={"line_break": None, "begins_with": "end"},
     title=lambda config: f"{config['language']}, text generation",
     reads=language_of,
+    activity=_activity,
 )
 
 

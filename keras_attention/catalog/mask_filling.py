@@ -10,7 +10,7 @@ from keras_attention.catalog.encoding import (
     bert_parameters,
     check_length,
 )
-from keras_attention.zoo.schema import Architecture, Task, register
+from keras_attention.zoo.schema import Activity, Architecture, Task, register
 
 MASK_FILLING = Task(
     tasks=("fill-mask", "encode"),
@@ -23,6 +23,11 @@ MASK_FILLING = Task(
     title=lambda config: f"{config['language']}, masked words",
     reads=language_of,
     check=check_length,
+    activity=lambda config: Activity(
+        "Fill in missing words",
+        "Put [MASK] in place of a word, and the model guesses it.",
+        "Text with [MASK] in place of missing words",
+    ),
 )
 register(
     Architecture(

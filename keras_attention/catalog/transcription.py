@@ -3,7 +3,7 @@
 from keras_attention.catalog.common import LANGUAGE, TEXT_TOKENIZER, VOCABULARY, with_search
 from keras_attention.inputs.sound import MAX_WINDOW
 from keras_attention.inputs.speech import SpeechInput
-from keras_attention.zoo.schema import OBJECT, Architecture, Task, choice, number, register, whole
+from keras_attention.zoo.schema import OBJECT, Activity, Architecture, Task, choice, number, register, whole
 
 SOUND = {
     "rate": whole(1_000, 768_000),
@@ -34,6 +34,7 @@ TRANSCRIPTION = Task(
     title=lambda config: f"speech to {config['language']}",
     reads=lambda config: f"Recordings of speech; transcripts in the language {config['language']}",
     check=_check,
+    activity=lambda config: Activity("Write down what is said", SpeechInput.instruction, "Recording of speech"),
 )
 
 

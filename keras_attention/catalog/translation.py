@@ -5,6 +5,7 @@ from keras_attention.zoo.decoding_settings import DECODING, DECODING_DEFAULTS
 from keras_attention.zoo.schema import (
     OBJECT,
     TRUTH,
+    Activity,
     Architecture,
     Task,
     check_fields,
@@ -41,6 +42,11 @@ TRANSLATION = Task(
     title=_languages,
     reads=lambda config: f"From {_languages(config)}",
     check=_check_translator,
+    activity=lambda config: Activity(
+        "Translate",
+        "Type or paste a text: the translation appears while you type.",
+        "Text to translate",
+    ),
 )
 
 

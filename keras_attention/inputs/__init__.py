@@ -6,7 +6,10 @@ and cards ask the kind:
 
     name                 str, in `GET /v1/models` and in messages
     fields               dict from name to Field, the fields of a request; the first one is a list of all inputs
-    widget               str, the part of the demo page in which a user gives an input, see `server/demo/demo.js`
+    widget               str, the part of the demo page in which a user gives an input, see `server/demo/inputs.js`
+    noun                 str, an input in plain words, such as "picture"
+    question             str, what a classifier of such inputs finds out, in plain words, for the page
+    instruction          str, a sentence of the page on how to give an input
     is_file              bool. Whether an input is the content of a file. Then the command line takes names of files,
                          and the examples of a card are files of the entry
     body_bytes           int, the least limit of a request's body at the server, in bytes

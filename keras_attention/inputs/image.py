@@ -56,6 +56,9 @@ class ImageInput:
         "images": Field(list[str], "Pictures (PNG, JPEG, WebP, GIF, BMP) in base64, also as `data:` URLs.", low=1)
     }
     widget = "image"
+    noun = "picture"
+    question = "What does a picture show?"
+    instruction = "Choose a picture, drop one here, or try an example."
     is_file = True
     suffixes = SUFFIXES
     plural, simple_model = "images", "logistic regression on HOG"

@@ -17,6 +17,9 @@ class PairInput(TextInput):
         "texts_b": Field(list[str] | None, "The second texts, for a model of text pairs.", None),
     }
     widget = "pair"
+    noun = "pair of texts"
+    question = "How do two texts fit together?"
+    instruction = "Type two texts: the answer appears while you type."
 
     def sides(self, line: str) -> tuple[str, ...]:
         """The two texts of a line.

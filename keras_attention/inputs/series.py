@@ -48,6 +48,9 @@ class SeriesInput:
         )
     }
     widget = "series"
+    noun = "series of numbers"
+    question = "Which kind of curve?"
+    instruction = "Paste numbers, choose a file, or try an example."
     is_file = True
     suffixes = SUFFIXES
     plural, simple_model = "series", "logistic regression on the values"

@@ -66,6 +66,9 @@ class SoundInput:
     name = "sound"
     fields = {"sounds": Field(list[str], "Sounds (WAV, FLAC, OGG, MP3, AIFF) in base64, also as `data:` URLs.", low=1)}
     widget = "sound"
+    noun = "sound"
+    question = "What is to be heard?"
+    instruction = "Choose a sound, record one, or try an example."
     is_file = True
     suffixes = SUFFIXES
     plural, simple_model = "sounds", "logistic regression on MFCC"

@@ -9,6 +9,9 @@ class TextInput:
     name = "text"
     fields = {"texts": Field(list[str], "Texts.", low=1)}
     widget = "text"
+    noun = "text"
+    question = "Which label fits a text?"
+    instruction = "Type or paste a text: the answer appears while you type."
     is_file = False
     body_bytes = 0
 

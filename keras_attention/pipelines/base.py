@@ -23,6 +23,7 @@ How to add a model
                    keys={"language": LANGUAGE},              # further keys of config.json
                    title=lambda config: f"{config['language']}, echo",
                    reads=lambda config: f"Repeats {config['language']}",
+                   activity=lambda config: Activity("Repeat", "Type a text.", "Text"),  # for the page; optional
                ),
            )
        )
@@ -66,6 +67,7 @@ class Pipeline(abc.ABC):
         answer_fields: dict from name to Field, the fields of one answer of `reply`.
         choice_fields: dict from name to Field, fields of a request by which the server chooses a model of the task.
         reply_fields: dict from name to Field, attributes of the pipeline that stand beside the answers of a request.
+        answer_kind: str, how the demo page asks for an answer and shows it, see `server/demo/answers.js`.
         text_limit: int or None, the most tokens of a text in a request to the server; None: a longer text is cut.
         view_options: tuple of str, the options of `attention_view`.
         batching: str or None, how the server batches texts of several requests: "search" if the pipeline has a
@@ -81,6 +83,7 @@ class Pipeline(abc.ABC):
     answer_fields: dict = {}
     choice_fields: dict = {}
     reply_fields: dict = {}
+    answer_kind = "fields"
     text_limit: int | None = None
     view_options: tuple = ()
     batching = None

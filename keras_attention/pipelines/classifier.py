@@ -64,6 +64,7 @@ class Classifier(TextEncoder):
         "texts_b": PairInput.fields["texts_b"],
         **label_fields(LABEL_REQUEST, "text"),
     }
+    answer_kind = "labels"
     answer_fields = {
         **label_fields(LABEL_ANSWER, "text"),
         "truncated": Field(bool, "True if the text was too long and a part of it was ignored."),

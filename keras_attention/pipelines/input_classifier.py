@@ -83,6 +83,7 @@ class InputClassifier(FilePipeline):
     """
 
     request_fields = label_fields(LABEL_REQUEST, "input")
+    answer_kind = "labels"
     answer_fields = {
         **label_fields(LABEL_ANSWER, "input"),
         "labels": Field(list[str], "All labels or the `top` ones, most probable first."),

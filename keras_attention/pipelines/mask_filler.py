@@ -103,6 +103,7 @@ class MaskFiller(TextEncoder):
         "texts": Field(list[str], 'Texts with "[MASK]" in place of missing words.', low=1),
         "top": Field(int, "Answers per text.", 5, 1, MAX_SHOWN),
     }
+    answer_kind = "fillings"
     answer_fields = {
         "fillings": Field(
             [

@@ -75,6 +75,7 @@ class TextEncoder(Pipeline):
     """
 
     request_fields = {"texts": Field(list[str], "Texts to encode.", low=1)}
+    answer_kind = "neighbours"
     answer_fields = {
         "vector": Field(list[float] | None, "The vector of the text; null for an empty one."),
         "truncated": Field(bool, "True if the text was too long and a part of it was ignored."),

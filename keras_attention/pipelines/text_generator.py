@@ -74,6 +74,7 @@ class TextGenerator(Pipeline):
         "seed": Field(int, "The same seed gives the same answer.", 0, 0, 2**31 - 1),
         "n": Field(int, "Number of answers to each prompt.", 1, 1, BATCH_SIZES[-1]),
     }  # fmt: skip
+    answer_kind = "continuation"
     answer_fields = {
         "generations": Field(
             [{"text": Field(str), "finish": Field(str, "end, stop or length"), "log_prob": Field(float)}],

@@ -77,6 +77,7 @@ class Translator(Pipeline):
         "terms": Field(dict[str, str] | None, "Terms of the source language with the translations to use.", None),
         "do_not_translate": Field(list[str] | None, "Names that the translations keep.", None),
     }
+    answer_kind = "translations"
     answer_fields = {
         "translations": Field(
             [

@@ -71,7 +71,20 @@ ERRORS = {
         (503, "Not ready, all workers busy, or no answer in time: try again"),
     )
 }
-DEMO = {"demo.css": "text/css", **{f"{name}.js": "text/javascript" for name in ("demo", "looks", "translation")}}
+SCRIPTS = (
+    "api",
+    "inputs",
+    "series",
+    "sound",
+    "translation",
+    "looks",
+    "explanation",
+    "writing",
+    "table",
+    "answers",
+    "demo",
+)
+DEMO = {"demo.css": "text/css", **{f"{name}.js": "text/javascript" for name in SCRIPTS}}
 DEMO_POLICY = (
     "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; frame-src 'self'; img-src data:; "
     "media-src data:"
@@ -129,7 +142,8 @@ def _add_api(app, server):
         """The models and the limits of a request; `data` lists the models in the format of OpenAI's API."""
         limits = {name: getattr(server.settings, name) for name in ("items", "characters", "tokens", "body_bytes")}
         data = [_as_openai(name) for name in server.models]
-        facts = {"models": server.about(), "translations": server.router.translations(), "limits": limits}
+        facts = {"models": server.about(), "activities": server.activities()}
+        facts |= {"translations": server.router.translations(), "limits": limits}
         return JSONResponse({"object": "list", "data": data, **facts})
 
     @app.get("/v1/models/{name}", responses=ERRORS)

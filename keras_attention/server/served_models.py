@@ -146,7 +146,9 @@ def about_entry(entry, facts=None, has_attention=None):
     facts = task.pipeline_class().facts_of(config) if facts is None else facts
     kind = entry.input
     shown = has_attention and not kind.is_file  # the routes for attention take texts
-    about |= {"input": kind.name, "widget": kind.widget, "pair": False, **facts, "attention": shown}
+    about |= {"input": kind.name, "widget": kind.widget, "answer": task.pipeline_class().answer_kind}
+    about |= {"pair": False, **facts, "attention": shown}
+    about["activity"] = task.activity_of(config)._asdict()
     about["description"] = metrics.get("description", "")
     about["parameters"] = metrics.get("parameters")
     examples = [{name: one[name] for name in ("source", "source_b") if name in one} for one in metrics["examples"]]

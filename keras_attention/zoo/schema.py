@@ -4,6 +4,7 @@ import importlib
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from keras_attention.inputs.text import TextInput
 from keras_attention.support.errors import EntryError, is_a_name, quoted
@@ -137,6 +138,20 @@ def _as_it_is(config, where):
     return config
 
 
+class Activity(NamedTuple):
+    """What a visitor of the demo page can do with a model, in plain words.
+
+    Attributes:
+        title: str, a few words for a button; models with the same title stand together.
+        introduction: str, one sentence.
+        input_title: str, stands above the field of the input.
+    """
+
+    title: str
+    introduction: str
+    input_title: str
+
+
 @dataclass(frozen=True)
 class Task:
     """What a model is for: its pipeline, and the keys of `config.json` other than the network's settings.
@@ -157,6 +172,7 @@ class Task:
         title: callable(config) -> str, a short text for lists: "en to de".
         reads: callable(config) -> str, a sentence for the card: "From en to de".
         check: callable(config, where) -> config, checks that keys fit together; raises EntryError.
+        activity: callable(config) -> Activity, for the demo page; None: the name of the task.
     """
 
     tasks: tuple
@@ -172,6 +188,7 @@ class Task:
     keys: dict = field(default_factory=dict)
     defaults: dict = field(default_factory=dict)
     check: Callable = _as_it_is
+    activity: Callable | None = None
 
     @property
     def name(self):
@@ -181,6 +198,13 @@ class Task:
     def input(self, config):
         """The kind of input of the model with this `config.json`."""
         return self.input_of(config) if self.input_of else self.inputs[0]()
+
+    def activity_of(self, config):
+        """The Activity of the model with this `config.json`."""
+        if self.activity:
+            return self.activity(config)
+        kind = self.input(config)
+        return Activity(self.name.replace("-", " ").capitalize(), kind.instruction, kind.noun.capitalize())
 
     def pipeline_class(self):
         """The pipeline's class; imports its module."""

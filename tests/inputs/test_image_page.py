@@ -7,7 +7,7 @@ from browser import chromium, complaints, look
 from inputs.pictures import encoded
 from inputs.toy_classifier import digits, register_digit_classifier, trained_classifier
 from PIL import Image
-from selenium.webdriver.support.ui import Select
+from server.test_demo import choose
 from server.tiny_zoo import server_in_this_process
 from zoo.tiny_bert import TEXTS, task, tiny_classifier, write_tiny
 
@@ -35,11 +35,6 @@ def until(page, condition):
         assert time.monotonic() < end, f"{page.find_element('tag name', 'body').text}, {complaints(page)}"
         time.sleep(0.05)
     return found
-
-
-def choose(page, name):
-    until(page, lambda: page.find_elements("css selector", "#model option"))
-    Select(page.find_element("id", "model")).select_by_value(name)
 
 
 def best(page):

@@ -249,6 +249,7 @@ def test_the_page_asks_for_an_api_key(tmp_path):
             script = "return [...document.querySelectorAll('#answers .what')].map(e => e.textContent)"
             until(lambda: driver.execute_script(script) == expected)
             assert not driver.find_element("id", "access").is_displayed()
+            driver.find_element("css selector", "#looked summary").click()
             frame = driver.find_element("id", "view")
             until(lambda: frame.is_displayed())
             assert KEYS[1] not in frame.get_attribute("src") + driver.current_url

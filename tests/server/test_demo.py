@@ -75,7 +75,18 @@ def choose(page, model):
     from selenium.webdriver.support.select import Select
 
     until(page, lambda: element(page, "model").find_elements("tag name", "option"), "models")
+    places = "return activities.map((one) => one.models.includes(arguments[0]))"
+    button = page.find_elements("css selector", "#activities button")[page.execute_script(places, model).index(True)]
+    if button.get_attribute("aria-pressed") != "true":
+        button.click()
     Select(element(page, "model")).select_by_visible_text(model)
+
+
+def open_attention(page):
+    """Opens the part of the page that shows where the model looked."""
+    until(page, lambda: element(page, "looked").is_displayed(), "the closed part")
+    if not element(page, "looked").get_attribute("open"):
+        page.find_element("css selector", "#looked summary").click()
 
 
 def write(page, text, name="text"):
@@ -88,9 +99,13 @@ def test_translates_while_one_types_and_shows_where_it_looked(page, models):
     write(page, ENGLISH[1])
     best = [one.text for one in models["words"].translate(ENGLISH[1], n_best=3)]
     until(page, lambda: answers(page) == best, f"answers {best}")
+    asked = "return performance.getEntriesByType('resource').filter((one) => one.name.includes('/attention')).length"
+    assert page.execute_script(asked) == 0  # nobody has asked for it yet
+    open_attention(page)
     page.switch_to.frame("view")
     until(page, lambda: page.find_elements("id", "title") and element(page, "title").text == ENGLISH[1], "the view")
     page.switch_to.default_content()
+    page.find_element("css selector", "#looked summary").click()
     assert complaints(page) == []
 
 
@@ -145,6 +160,9 @@ def test_words_that_decide_are_coloured(page, models):
     script = "return [...document.querySelectorAll('.words span')].map(e => [e.textContent, e.className])"
     shown = [[word.text, "for" if word.effect > 0 else "against"] for word in expected.words]
     assert page.execute_script(script) == shown
+    page.find_element("css selector", ".words span").click()  # a phone has no pointer that hovers
+    first = expected.words[0]
+    until(page, lambda: element(page, "effect").text == f"{first.text}: {first.effect:+.4f}", "its number")
     write(page, TEXTS[1])
     until(page, lambda: not element(page, "explained").is_displayed(), "the words of the old text are gone")
 
@@ -304,19 +322,24 @@ def test_something_moves_while_a_model_computes(page):
     until(page, lambda: not page.execute_script("return document.querySelector('.answer.waiting')"), "the end")
 
 
-def test_models_are_grouped_by_task_with_the_default_first_and_described_in_a_sentence(page):
+def test_one_first_chooses_what_to_do_then_a_model_that_is_described_in_a_sentence(page):
     choose(page, "moods")
-    script = "return [...document.querySelectorAll('optgroup')].map(e => [e.label, e.firstElementChild.value])"
-    assert page.execute_script(script) == [
-        ["Translate", "words"],
-        ["Classify", "moods"],
-        ["Compare texts", "vectors"],
-        ["Fill gaps", "gaps"],
-        ["Write", "writer"],
+    buttons = page.find_elements("css selector", "#activities button")
+    assert [one.text for one in buttons] == [
+        "Translate",
+        "Which label fits a text?",
+        "How do two texts fit together?",
+        "Find similar texts",
+        "Fill in missing words",
+        "Continue a story",
     ]
-    assert page.execute_script("return byTask([{name: 'a', task: 't'}, {name: 'b', task: 't', default: true}])") == [
-        ["t", [{"name": "b", "task": "t", "default": True}, {"name": "a", "task": "t"}]]
-    ]
+    buttons[4].click()
+    assert [one.get_attribute("aria-pressed") for one in buttons] == [str(at == 4).lower() for at in range(6)]
+    assert element(page, "introduction").text == "Put [MASK] in place of a word, and the model guesses it."
+    models = "return [...document.querySelectorAll('#model option')].map((one) => one.value)"
+    assert page.execute_script(models) == ["gaps"]
+    assert element(page, "gap").is_displayed()
+    assert not element(page, "write").is_displayed()
     assert page.execute_script("return sentences('Reads films. Its logits are averaged, e.g. here.')") == [
         "Reads films.",
         "Its logits are averaged, e.g. here.",
@@ -328,11 +351,11 @@ def test_buttons_of_examples_can_be_told_apart(page):
     choose(page, "vectors")
     script = """
         const shown = [], before = model;
-        for (const task of ["encode", "classify"]) {
+        for (const answer of ["neighbours", "labels"]) {
             const pairs = [["a man", "one"], ["a man", "two"], ["x", "y"]];
             const examples = pairs.map(([source, source_b]) => ({ source, source_b }));
-            const widget = task === "classify" ? "pair" : "text";
-                model = { ...before, task, widget, pair: widget === "pair", examples };
+            const widget = answer === "labels" ? "pair" : "text";
+                model = { ...before, answer, widget, pair: widget === "pair", examples };
             models = models.map((one) => one.name === model.name ? model : one);
             choose();
             shown.push([...document.querySelectorAll("#examples button")].map((e) => e.textContent), $("text-b").value);
@@ -387,6 +410,21 @@ def test_fits_a_phone_in_light_and_dark(page, scheme):
             assert page.execute_script(inside)
     assert (sum(background(page)) < 200) == (scheme == "dark")
     look(page)
+
+
+def test_scores_that_are_no_probabilities_are_shown_on_demand(page):
+    choose(page, "words")
+    until(page, lambda: answers(page), "an answer")
+    until(page, lambda: element(page, "scores").is_displayed(), "the button")
+    score = page.find_element("css selector", "#answers .score")
+    assert not score.is_displayed()
+    element(page, "scores").click()
+    assert score.is_displayed()
+    element(page, "scores").click()
+    choose(page, "moods")
+    until(page, lambda: answers(page), "an answer")
+    assert not element(page, "scores").is_displayed()
+    assert page.find_element("css selector", "#answers .score").is_displayed()
 
 
 def test_writes_on_and_shows_what_else_was_probable(page, models):

@@ -35,9 +35,14 @@ class Echo:
         return [{"translations": [{"text": text.upper()}], "source_tokens": [], "truncated": False} for text in texts]
 
 
+ACTIVITY = {"title": "Translate", "introduction": "Type a text.", "input_title": "Text"}
+
+
 def served(name, source, target, rank):
     pair = Pair(name, source, target, (rank,)) if rank is not None else None
-    return ServedModel(name, "translate", Echo(source, target), {"name": name}, pair=pair)
+    return ServedModel(
+        name, "translate", Echo(source, target), {"name": name, "task": "translate", "activity": ACTIVITY}, pair=pair
+    )
 
 
 MODELS = [

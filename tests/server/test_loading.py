@@ -43,7 +43,8 @@ class Loading:
 
 
 def unloaded(name, error=None):
-    return ServedModel(name, "classify", None, {"name": name, "task": "classify"}, load=Loading(name, error))
+    about = {"name": name, "task": "classify", "activity": {"title": "Which label?"}}
+    return ServedModel(name, "classify", None, about, load=Loading(name, error))
 
 
 def serving(*models, seconds=SECONDS):

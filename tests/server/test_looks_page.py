@@ -8,7 +8,7 @@ from browser import chromium, complaints, look, overflows
 from PIL import Image
 from pipelines.tiny_captioner import tiny_captioner, tiny_scenes
 from pipelines.tiny_transcriber import RATE, tiny_strings, tiny_transcriber
-from server.test_demo import answers, choose, element, until
+from server.test_demo import answers, choose, element, open_attention, until
 from server.tiny_zoo import server_in_this_process
 
 pytestmark = pytest.mark.slow
@@ -45,6 +45,8 @@ def test_a_picture_is_described_with_a_spotlight_for_each_word(opened, tmp_path)
     assert element(page, "image-title").text == "Picture to describe"
     element(page, "image").send_keys(str(tmp_path / "picture.png"))
     until(page, lambda: answers(page) == list(map(str, expected)), "the captions")
+    assert not element(page, "look").is_displayed()
+    open_attention(page)
     until(page, lambda: element(page, "look").is_displayed(), "the spotlights")
     words = [one.text for one in page.find_elements("css selector", "#look figcaption")]
     assert words == expected[0].words
@@ -61,6 +63,7 @@ def test_a_recording_is_written_with_a_row_for_each_word(opened, tmp_path):
     assert element(page, "clip-title").text == "Recording of speech"
     element(page, "clip").send_keys(str(tmp_path / "clip.wav"))
     until(page, lambda: answers(page) == [str(one) or "(nothing)" for one in expected], "the transcripts")
+    open_attention(page)
     until(page, lambda: element(page, "look").is_displayed(), "the rows")
     rows = page.find_elements("css selector", "#look > div")
     assert [one.text for one in rows] == ["", *expected[0].words]
@@ -73,6 +76,7 @@ def test_it_fits_a_phone(opened, name):
     page, _ = opened
     look(page, 390, 800, "dark")
     choose(page, name)
+    open_attention(page)
     until(page, lambda: element(page, "look").is_displayed(), "where words look")
     assert not overflows(page)
     look(page)
@@ -81,6 +85,7 @@ def test_it_fits_a_phone(opened, name):
 def test_another_model_hides_the_previous_attention(opened):
     page, _ = opened
     choose(page, "describes")
+    open_attention(page)
     until(page, lambda: page.find_elements("css selector", "#look figure"), "spotlights")
     choose(page, "hears")
     until(page, lambda: page.find_elements("css selector", "#look > div"), "rows")

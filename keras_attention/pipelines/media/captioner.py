@@ -74,6 +74,7 @@ class Captioner(TextFromFile):
         "n_best": Field(int, "Captions per picture, up to the beam size of the model.", 1, 1, 64),
         "attention": Field(bool, "Whether to return the attention weights of each word.", False),
     }
+    answer_kind = "captions"
     answer_fields = {
         "captions": Field(
             [

@@ -77,6 +77,7 @@ class Transcriber(TextFromFile):
         "n_best": Field(int, "Transcripts per recording, up to the beam size of the model.", 1, 1, 64),
         "attention": Field(bool, "Whether to return the attention weights of each word.", False),
     }
+    answer_kind = "transcripts"
     answer_fields = {
         "transcripts": Field(
             [

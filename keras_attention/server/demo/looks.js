@@ -1,21 +1,14 @@
 "use strict";
 // Texts about files, and where each of their words looks: spotlights on a picture, or rows below a sound.
-const WRITTEN = { caption: "captions", transcribe: "transcripts" };
 const LONGEST = 180, DARKNESS = 0.6, GLOW = 0.5, LIGHT = [255, 204, 64];
 let looks = 0;
 
-async function answerAboutFile(signal) {
-  const asking = { model: model.name, [`${model.widget}s`]: [content], n_best: Math.min(3, model.beam_size), attention: true };
-  const [answer] = (await call(`/v1/${model.task}`, asking, signal)).answers, found = answer[WRITTEN[model.task]];
-  const rows = found.map((one) => ({ text: one.text || "(nothing)", score: one.score.toFixed(2), share: 0 }));
-  return { rows, notes: found[0].words.length ? ["below: where each word looks"] : [], look: found[0] };
-}
 function hideLook() { looks++; $("look").replaceChildren(); $("look").hidden = true; }
 async function showLook(best) {
-  const number = ++looks, drawn = best.words.length ? await (model.task === "caption" ? spotlights(best) : alignment(best)) : [];
+  const number = ++looks, drawn = best.words.length ? await answerOf(model).draw(best) : [];
   if (number !== looks) return;  // of an answer that is shown no longer
   $("look").replaceChildren(...drawn);
-  $("look").className = model.task; $("look").hidden = !drawn.length;
+  $("look").className = model.answer; $("look").hidden = !drawn.length;
 }
 // The picture once for each word, dark where the word does not look.
 async function spotlights(best) {
@@ -58,7 +51,9 @@ async function alignment(best) {
     const [part, pen] = row(word, 24), weights = best.attention[at], most = Math.max(...weights), width = pen.canvas.width / weights.length;
     pen.fillStyle = mark;
     weights.forEach((weight, cell) => { pen.globalAlpha = weight / most; pen.fillRect(cell * width, 0, width + 1, 24); });
-    part.title = `“${word}” at ${best.times[at].toFixed(2)} s`;
+    const place = `“${word}” at ${best.times[at].toFixed(2)} s`;
+    part.title = place;
+    part.addEventListener("click", () => tell(place));  // a phone has no pointer that hovers
     return part;
   });
   return [sound, ...rows];

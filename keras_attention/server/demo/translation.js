@@ -16,11 +16,6 @@ function fillLanguages() {
 }
 // The pair that a model translates, or null.
 function pairOf(one) { return one.languages ? { source: one.languages[0], target: one.languages[1] } : null; }
-// The best models of their pairs first, then the other translators, then all else in its order.
-function bestFirst(models) {
-  const place = (one) => { const at = translations.findIndex((best) => best.model === one.name); return at < 0 ? translations.length : at; };
-  return [...models].sort((a, b) => place(a) - place(b));
-}
 function isDetecting() { return Boolean(pairOf(model)) && $("from").value === DETECT; }
 // Any of the translators may be chosen by the server while it detects the language.
 function mostTranslations() {
