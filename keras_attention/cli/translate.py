@@ -141,8 +141,9 @@ def _model_for_languages(arguments, table):
         if not arguments.input and sys.stdin.isatty():
             raise UserError("--from is missing: the language of what you type cannot be detected before you type it.")
         texts = read_lines(arguments.input, arguments.encoding) if arguments.input else piped_lines(arguments)
-    pair = find_translator(arguments.to, arguments.source_language, list(islice(texts, LINES_READ)))
-    print(f"keras-attention: {choice_message(pair, detected)}", file=sys.stderr)
+    texts = list(islice(texts, LINES_READ))
+    pair = find_translator(arguments.to, arguments.source_language, texts)
+    print(f"keras-attention: {choice_message(pair, texts if detected else ())}", file=sys.stderr)
     return pair.model
 
 

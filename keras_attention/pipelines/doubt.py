@@ -1,5 +1,6 @@
 """Reasons to doubt a translation, and texts that are copied because there is nothing to translate."""
 
+import re
 import unicodedata
 from collections import Counter
 from datetime import date
@@ -35,13 +36,17 @@ def reason_to_doubt(translator, source, source_ids, text, ids, log_prob):
         log_prob: float, summed log probability of `ids`.
 
     Returns:
-        The first that applies, or None: "not a date", the answer of a date model is not a calendar day; "wrong
+        The first that applies, or None: "not a date", the answer of a date model is not a calendar day; "numbers
+        differ", a number of the source is not in the answer of a date model, see `has_other_numbers`; "wrong
         language", see `is_in_another_language`; "many unknown pieces", at least a fifth of the source's words have
         letters that the model does not know; "repetition", see `repeats_itself`; "low score", the mean log probability
         of a token is below the model's threshold.
     """
-    if translator.target_language == "iso" and not is_calendar_day(text):
-        return NO_DATE
+    if translator.target_language == "iso":
+        if not is_calendar_day(text):
+            return NO_DATE
+        if has_other_numbers(source, text):
+            return NUMBERS
     if is_in_another_language(source, language_code(translator.source_language)):
         return WRONG_LANGUAGE
     if _has_many_unknown_letters(translator.source_tokenizer, source, source_ids):
@@ -107,3 +112,17 @@ def is_calendar_day(text):
         return date.fromisoformat(text).isoformat() == text
     except ValueError:
         return False
+
+
+def has_other_numbers(text, day):
+    """Whether a text has a number that is not the year, the year in its century, the month or the day of `day`.
+
+    Then `day` is wrong, or the text has more than one date. Eight digits in a row are a year, a month and a day.
+
+    Args:
+        text: str; digits of all scripts count.
+        day: str, a calendar day in ISO 8601.
+    """
+    year, month, day_of_month = map(int, day.split("-"))
+    spaced = re.sub(r"(?<!\d)(\d{4})(\d\d)(\d\d)(?!\d)", r"\1 \2 \3", text)
+    return not {int(number) for number in re.findall(r"\d+", spaced)} <= {year, year % 100, month, day_of_month}

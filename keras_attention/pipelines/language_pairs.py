@@ -4,7 +4,7 @@ import functools
 from contextlib import suppress
 from typing import NamedTuple
 
-from keras_attention.pipelines.languages import detected_language, language_code, language_name
+from keras_attention.pipelines.languages import detected_language, is_in_another_language, language_code, language_name
 from keras_attention.support.errors import EntryError, UserError, quoted
 from keras_attention.zoo.entry import JSON_FILES, read_entry
 from keras_attention.zoo.registry import model_folders
@@ -96,9 +96,17 @@ def translator_for(model):
     return load_pipeline(model_folders()[model], "translate")
 
 
-def choice_message(pair, detected):
-    """One line that names the model, such as "translator_small_en_de (English, detected, to German)"."""
-    detection = ", detected," * detected
+def choice_message(pair, texts=()):
+    """One line that names the model, such as "translator_small_en_de (English, detected, to German)".
+
+    Args:
+        pair: Pair.
+        texts: list of str from which `find_translator` detected the language of the pair, empty if it was named. Where
+            they are in a language from which no model translates, the line says so.
+    """
+    detection = ", detected," if texts else ""
+    if texts and is_in_another_language(" ".join(texts), pair.source):
+        detection = f", assumed although the texts look {language_name(detected_language(texts))},"
     return f"{pair.model} ({language_name(pair.source)}{detection} to {language_name(pair.target)})"
 
 

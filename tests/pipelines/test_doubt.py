@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 from zoo.tiny_entry import DECODING, ENGLISH, tiny_parts
 
+from keras_attention.data.dates import generate_dates
 from keras_attention.decoding import Hypotheses
-from keras_attention.pipelines.doubt import copied_text, reason_to_doubt, repeats_itself
+from keras_attention.pipelines.doubt import copied_text, has_other_numbers, reason_to_doubt, repeats_itself
 from keras_attention.pipelines.languages import language_code
 from keras_attention.pipelines.translator import Translator
 from keras_attention.tokenizers import CharacterTokenizer, SentencePieceTokenizer
@@ -96,6 +97,28 @@ def test_an_answer_that_is_no_day_is_doubted_for_a_date_model_only():
     assert reason("2", "2022-02-22", tokenizer=characters, target_language="iso") is None
     assert reason("2", "2022-02-30", tokenizer=characters, target_language="iso") == "not a date"
     assert reason("2", "2022-02-30", tokenizer=characters) is None
+
+
+TEXTS_WITH_DATES = {
+    "3 May 2021": None,
+    "20210503": None,
+    "3.5.21": None,
+    "٣ مايو ٢٠٢١": None,
+    "May": None,
+    "4 May 2021": "numbers differ",
+    "from 3 May 2021 to 4 June 2022": "numbers differ",
+    "20210504": "numbers differ",
+}
+
+
+@pytest.mark.parametrize(("source", "expected"), TEXTS_WITH_DATES.items())
+def test_a_date_that_lacks_a_number_of_the_text_is_doubted(source, expected):
+    letters = CharacterTokenizer("".join(sorted({*"-", *"".join(TEXTS_WITH_DATES)})))
+    assert reason(source, "2021-05-03", tokenizer=letters, target_language="iso") == expected
+
+
+def test_generated_dates_have_no_other_numbers():
+    assert not any(map(has_other_numbers, *generate_dates(1_000, seed=1)))
 
 
 def test_natural_languages():

@@ -5,7 +5,7 @@ import threading
 import pytest
 
 from keras_attention.pipelines import language_pairs
-from keras_attention.pipelines.language_pairs import find_translator, translators
+from keras_attention.pipelines.language_pairs import choice_message, find_translator, translators
 from keras_attention.pipelines.languages import detected_language, is_in_another_language, language_name
 from keras_attention.support.errors import UserError
 
@@ -117,6 +117,15 @@ def test_the_number_of_sources_then_the_terms_then_the_name_decide(monkeypatch):
 def test_languages_without_a_translator_are_named(arguments, message):
     with pytest.raises(UserError, match=message):
         find_translator(*arguments)
+
+
+def test_a_language_that_was_assumed_is_not_called_detected():
+    pair = find_translator("de", texts=[SENTENCES["en"]])
+    assert choice_message(pair) == "translator_small_en_de (English to German)"
+    assert choice_message(pair, [SENTENCES["en"]]) == "translator_small_en_de (English, detected, to German)"
+    german = [SENTENCES["de"]]
+    message = "translator_small_en_de (English, assumed although the texts look German, to German)"
+    assert choice_message(find_translator("de", texts=german), german) == message
 
 
 def test_names_of_languages():
