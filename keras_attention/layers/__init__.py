@@ -5,7 +5,7 @@ B batch, T queries, S keys, D width (Dq, Dk, Dv of query, key, value), H heads, 
 """
 
 from keras_attention.layers.additive import AdditiveAttention
-from keras_attention.layers.attention import attend, masked_softmax
+from keras_attention.layers.attention import AttentionRecord, attend, masked_softmax, record_attention
 from keras_attention.layers.causal_convolution import GatedCausalConvolution
 from keras_attention.layers.dropout import Dropout
 from keras_attention.layers.feed_forward import FeedForward
@@ -25,6 +25,7 @@ from keras_attention.layers.transformer_layers import TransformerDecoderLayer, T
 __all__ = [
     "SSRU",
     "AdditiveAttention",
+    "AttentionRecord",
     "Dropout",
     "FeedForward",
     "GRUCell",
@@ -47,5 +48,6 @@ __all__ = [
     "causal_mask",
     "masked_softmax",
     "padding_mask",
+    "record_attention",
     "zero_masked",
 ]

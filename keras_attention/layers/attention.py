@@ -1,11 +1,16 @@
 """Scaled dot-product attention (Vaswani et al. 2017) and the masked softmax."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import NamedTuple
 
 import keras
 from keras import ops
 
 from keras_attention.layers.masks import Tensor
+
+_RECORDS: ContextVar[list | None] = ContextVar("records of attend", default=None)
 
 
 def dot_product(query: Tensor, key: Tensor) -> Tensor:
@@ -50,7 +55,47 @@ def attend(
     query, key = ops.cast(query, dtype), ops.cast(key, dtype)
     scores = similarity(query / query.shape[-1] ** 0.5, key)  # Q K^T / sqrt(d): (..., T, S)
     weights = masked_softmax(scores, mask)
+    if (records := _RECORDS.get()) is not None:
+        records.append(AttentionRecord(query, key, value, weights))
     return average(ops.cast(drop(weights), value.dtype), value), weights  # (..., T, Dv)
+
+
+class AttentionRecord(NamedTuple):
+    """What one call of `attend` computed with.
+
+    Attributes:
+        query, key, value: the tensors (..., T, d), (..., S, d), (..., S, Dv); queries and keys in float32.
+        weights: float32 tensor (..., T, S).
+    """
+
+    query: Tensor
+    key: Tensor
+    value: Tensor
+    weights: Tensor
+
+
+@contextmanager
+def record_attention() -> Iterator[list[AttentionRecord]]:
+    """Records the queries, keys, values and weights of every call of `attend` in the `with` block.
+
+    For looking inside a model: `MultiHeadAttention` calls `attend` once for each layer, with tensors (B, H, T, d). Call
+    the model itself, not `predict`: in a compiled program the records are symbols without values. Calls in other
+    threads are not recorded, nor is attention that is computed in chunks.
+
+    Returns:
+        A context manager; it gives a list of AttentionRecord that grows with each call, in their order.
+
+    Example:
+        with record_attention() as records:
+            layer(states, states)
+        scores = records[0].query @ keras.ops.swapaxes(records[0].key, -1, -2)  # Q K^T
+    """
+    records: list[AttentionRecord] = []
+    token = _RECORDS.set(records)
+    try:
+        yield records
+    finally:
+        _RECORDS.reset(token)
 
 
 def masked_softmax(scores: Tensor, mask: Tensor | None = None) -> Tensor:

@@ -23,6 +23,8 @@ class AttentionMap(NamedTuple):
         rows, columns: lists of R and C str, the tokens of the queries and of the keys.
         row_title, column_title: str.
         row_segments, column_segments: lists of int or None; tokens of segment 1 are marked as the second text.
+        queries, keys: float arrays (L, H, R, K), (L, H, C, K) whose scaled products are the scores behind the weights,
+            or None. With them, the page shows how the dimensions of a head add up to a weight.
     """
 
     name: str
@@ -33,9 +35,11 @@ class AttentionMap(NamedTuple):
     column_title: str = "key"
     row_segments: list | None = None
     column_segments: list | None = None
+    queries: np.ndarray | None = None
+    keys: np.ndarray | None = None
 
     def as_json(self) -> dict:
-        """A dict of JSON types; weights are rounded to 1/255 and written as base64, layer by layer.
+        """A dict of JSON types, with arrays in base64, layer by layer; weights are rounded to 1/255.
 
         Raises:
             ValueError: if the shape does not match the tokens, or a weight is not in [0, 1].
@@ -47,13 +51,43 @@ class AttentionMap(NamedTuple):
         if not (np.min(self.weights, initial=0) >= 0 and np.max(self.weights, initial=0) <= 1 + 1e-3):
             raise ValueError("`weights` must be in [0, 1]. Received: other values, or NaN")
         small = np.rint(255 * np.clip(self.weights, 0, 1)).astype("uint8")
-        fields = {name: value for name, value in self._asdict().items() if name != "weights"}
+        arrays = "weights", "queries", "keys"
+        fields = {name: value for name, value in self._asdict().items() if name not in arrays}
         return {
             **fields,
+            "row_words": word_numbers(self.rows),
+            "column_words": word_numbers(self.columns),
             "layers": shape[0],
             "heads": shape[1],
             "weights": base64.b64encode(small.tobytes()).decode(),
+            "queries": None if self.queries is None else _as_integers(self.queries),
+            "keys": None if self.keys is None else _as_integers(self.keys),
         }
+
+
+def word_numbers(pieces: Sequence[str]) -> list[int]:
+    """The number of the word to which each piece belongs, from 0.
+
+    A word begins where a piece begins with "▁" (SentencePiece) or without "##" (WordPiece). Special pieces, such as
+    "[CLS]" and "</s>", are words of their own, and so is each character of a model of characters.
+    """
+    sentencepiece = any(piece.startswith("▁") for piece in pieces)
+    numbers: list[int] = []
+    after_special = True
+    for piece in pieces:
+        special = piece[:1] + piece[-1:] in ("[]", "<>") and len(piece) > 2
+        begins = piece.startswith("▁") if sentencepiece else not piece.startswith("##")
+        first = numbers[-1] + 1 if numbers else 0
+        numbers.append(first if begins or special or after_special else numbers[-1])
+        after_special = special
+    return numbers
+
+
+def _as_integers(values):
+    """Values as 16-bit integers in base64, with the value of 1 and the length of the last axis."""
+    unit = max(float(np.abs(values).max(initial=0)), 1e-30) / (2**15 - 1)
+    integers = np.rint(np.asarray(values) / unit).astype("<i2")
+    return {"integers": base64.b64encode(integers.tobytes()).decode(), "unit": unit, "width": values.shape[-1]}
 
 
 MOST_WEIGHTS = 40_000_000  # of a page: 53 MB of text, for example 512 tokens, 12 layers and 12 heads

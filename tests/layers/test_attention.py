@@ -3,7 +3,7 @@ import pytest
 import tensorflow as tf
 from equations import attention, dot_score
 
-from keras_attention.layers import attend, masked_softmax
+from keras_attention.layers import MultiHeadAttention, attend, masked_softmax, record_attention
 
 B, T, S, D, DV = 2, 3, 5, 7, 11
 
@@ -50,6 +50,20 @@ def test_attend_computes_scores_in_float32(dtype):
     context, weights = attend(query, key, tf.cast(random(B, T, DV), dtype))
     assert (context.dtype, weights.dtype) == (dtype, "float32")
     np.testing.assert_allclose(weights, 1 / T, atol=1e-6)
+
+
+def test_attention_is_recorded_inside_the_block_only():
+    layer, states = MultiHeadAttention(2, 4), random(B, T, D)
+    layer(states, states)
+    with record_attention() as records:
+        output, weights = layer(states, random(B, S, D, seed=1), return_attention_scores=True)
+        layer(states, states)
+    layer(states, states)
+    first, second = records
+    assert (first.query.shape, first.key.shape, second.key.shape) == ((B, 2, T, 4), (B, 2, S, 4), (B, 2, T, 4))
+    np.testing.assert_array_equal(first.weights, weights)
+    expected = masked_softmax(np.asarray(first.query) @ np.swapaxes(first.key, -1, -2) / 2)
+    np.testing.assert_allclose(weights, expected, atol=1e-6)
 
 
 def test_masked_softmax_is_the_softmax_of_the_unmasked_scores():

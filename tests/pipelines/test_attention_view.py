@@ -47,6 +47,27 @@ def test_a_translation_of_ones_own():
     assert answer["maps"][0]["rows"] == ["2", "0", "2", "3", "</s>"]
 
 
+def projections_of(stored, name):
+    packed, side = stored[name], {"queries": "rows", "keys": "columns"}[name]
+    shape = stored["layers"], stored["heads"], len(stored[side]), packed["width"]
+    return np.frombuffer(base64.b64decode(packed["integers"]), "<i2").reshape(shape) * packed["unit"]
+
+
+def check_projections(stored):
+    """The products of the stored queries and keys give the stored weights."""
+    weights, keys = weights_of(stored), projections_of(stored, "keys")
+    scores = projections_of(stored, "queries") @ keys.swapaxes(-1, -2) / keys.shape[-1] ** 0.5
+    exponentials = np.exp(scores) * (np.tri(*weights.shape[-2:]) if "decoder" in stored["name"] else 1)
+    np.testing.assert_allclose(exponentials / exponentials.sum(axis=-1, keepdims=True), weights, atol=0.01)
+
+
+def test_queries_and_keys_explain_the_weights_of_bert():
+    (answer,) = data_of(tiny_classifier().attention_view(TEXTS[0]))["answers"]
+    check_projections(answer["maps"][0])
+    (cross,) = data_of(tiny_translator().attention_view(ENGLISH[0]))["answers"][0]["maps"]
+    assert cross["queries"] is cross["keys"] is None  # additive attention
+
+
 def test_a_model_without_attention():
     with pytest.raises(UserError, match="no attention"):
         tiny_translator(attention="none").attention_view(ENGLISH[0])

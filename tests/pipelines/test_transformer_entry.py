@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from pipelines.test_attention_view import data_of, weights_of
+from pipelines.test_attention_view import check_projections, data_of, weights_of
 from zoo.tiny_entry import DECODING, ENGLISH, tiny_parts, write_tiny_entry
 
 from keras_attention.models import Transformer
@@ -43,6 +43,8 @@ def test_the_page_of_its_attention(translator):
         assert (reading["layers"], reading["heads"], reading["rows"]) == (4, H, one.source_tokens)
         assert writing["rows"] == ["<s>", *one.tokens[:-1]]
         assert np.triu(weights_of(writing)[0, 0], 1).max(initial=0) == 0  # nothing looks ahead
+        for stored in answer["maps"]:
+            check_projections(stored)
         np.testing.assert_allclose(weights_of(writing).sum(axis=-1), 1, atol=0.05)
 
 

@@ -1,4 +1,4 @@
-"""The page: what it holds, what it refuses; tests/zoo/test_attention_view.py has models look at texts."""
+"""The page: what it holds, what it refuses; tests/pipelines/test_attention_view.py has models look at texts."""
 
 import base64
 import json
@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from keras_attention.support.errors import UserError
-from keras_attention.visualize.pages import MOST_WEIGHTS, AttentionMap, attention_page
+from keras_attention.visualize.pages import MOST_WEIGHTS, AttentionMap, attention_page, word_numbers
 
 ROWS, COLUMNS = ["Ein", "Hund", "</s>"], ["A", "dog", "runs", "</script>", "\ud800"]
 
@@ -36,6 +36,32 @@ def test_holds_every_weight_and_token():
     assert (stored["rows"], stored["columns"], stored["layers"], stored["heads"]) == (ROWS, COLUMNS, 2, 3)
     weights = np.frombuffer(base64.b64decode(stored["weights"]), "uint8").reshape(one.weights.shape) / 255
     np.testing.assert_allclose(weights, one.weights, atol=0.5 / 255)
+
+
+def test_holds_queries_and_keys():
+    random = np.random.default_rng(6)
+    queries, keys = random.normal(size=(2, 3, len(ROWS), 4)), random.normal(size=(2, 3, len(COLUMNS), 4))
+    (answer,) = data_of(attention_page([("", [one_map()._replace(queries=queries, keys=keys)])], "x").html)["answers"]
+    for name, values in (("queries", queries), ("keys", keys)):
+        stored = answer["maps"][0][name]
+        integers = np.frombuffer(base64.b64decode(stored["integers"]), "<i2").reshape(values.shape)
+        np.testing.assert_allclose(integers * stored["unit"], values, atol=1e-4)
+        assert stored["width"] == 4
+
+
+@pytest.mark.parametrize(
+    ("pieces", "expected"),
+    [
+        (["▁A", "▁do", "g", "s", ".", "</s>"], [0, 1, 1, 1, 1, 2]),
+        (["A", "▁dog", "s", "</s>"], [0, 1, 1, 2]),
+        (["<s>", "s", "t", "▁dog"], [0, 1, 1, 2]),
+        (["[CLS]", "un", "##happy", "!", "[SEP]", "##x"], [0, 1, 1, 2, 3, 4]),
+        (["2", "0", "-", "<"], [0, 1, 2, 3]),
+        ([], []),
+    ],
+)
+def test_pieces_belong_to_words(pieces, expected):
+    assert word_numbers(pieces) == expected
 
 
 def test_needs_no_network_and_cannot_be_broken_out_of():

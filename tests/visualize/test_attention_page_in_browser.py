@@ -42,7 +42,7 @@ def token(page, at):
 
 
 def test_draws_every_token_cell_and_head(page, weights):
-    assert [button.text for button in page.find_elements("css selector", ".lines .token")] == WRITTEN + READ
+    assert names(page, ".lines .token") == WRITTEN + READ
     assert len(page.find_elements("css selector", "#map td[data-at]")) == len(WRITTEN) * len(READ)
     assert len(page.find_elements("css selector", "#heads canvas")) == 6
     lines = page.find_elements("css selector", "#lines line")
@@ -99,4 +99,85 @@ def test_prints_on_white_paper(page):
     page.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
     assert sum(background(page)) == 3 * 255
     assert not named(page, "choices").is_displayed()
+    look(page)
+
+
+@pytest.fixture(scope="module")
+def pieces_page(tmp_path_factory):
+    """A browser on a page of word pieces, with queries and keys of one layer and two heads."""
+    pieces, random = ["▁Do", "gs", "▁bark", ".", "</s>"], np.random.default_rng(4)
+    queries, keys = random.normal(size=(2, 1, 2, 5, 8)).astype("float32")
+    exponentials = np.exp(queries @ keys.swapaxes(-1, -2) / 8**0.5)
+    weights = exponentials / exponentials.sum(axis=-1, keepdims=True)
+    attention = AttentionMap("self-attention", weights, pieces, pieces, queries=queries, keys=keys)
+    with chromium() as driver:
+        look(driver)
+        yield driver, attention, tmp_path_factory.mktemp("pieces") / "view.html"
+
+
+def names(page, selector):
+    return [button.text for button in page.find_elements("css selector", selector)]
+
+
+def opened(pieces_page, attention=None):
+    driver, usual, path = pieces_page
+    attention_page([("", [attention or usual])], "Dogs bark.").save(path)
+    driver.get(path.as_uri())
+    return driver
+
+
+def test_words_are_shown_until_pieces_are_asked_for(pieces_page):
+    from selenium.webdriver.support.select import Select
+
+    page, weights = opened(pieces_page), pieces_page[1].weights
+    assert [button.text for button in page.find_elements("css selector", ".lines .token")] == 2 * [
+        "Dogs",
+        "bark.",
+        "</s>",
+    ]
+    token(page, "row 0").click()
+    merged = weights.mean(axis=(0, 1))[:2].mean(axis=0)
+    best = max(("Dogs", merged[:2].sum()), ("bark.", merged[2:4].sum()), ("</s>", merged[4]), key=lambda one: one[1])
+    assert named(page, "told").text.startswith(f"“Dogs” attends most to “{best[0]}” {100 * best[1]:.0f} %")
+    Select(named(page, "choose-show")).select_by_visible_text("pieces")
+    assert [
+        button.text for button in page.find_elements("css selector", ".lines ol:first-child .token")
+    ] == pieces_page[1].rows
+    assert complaints(page) == []
+
+
+def test_the_dimensions_of_a_head_add_up_to_its_weights(pieces_page):
+    from selenium.webdriver.common.action_chains import ActionChains
+
+    page, (_, attention, _) = opened(pieces_page), pieces_page
+    assert "Choose a head" in named(page, "neurons-hint").text
+    page.find_elements("css selector", "#heads button")[1].click()
+    token(page, "row 1").click()
+    query, keys = attention.queries[0, 1, 2], attention.keys[0, 1]  # the first piece of "bark."
+    rows = [line.text.split() for line in page.find_elements("css selector", "#neurons tbody tr")][1:]
+    expected = [f"{score:.2f}" for score in keys @ query / 8**0.5]
+    assert [row[1] for row in rows] == expected
+    np.testing.assert_allclose([float(row[2]) for row in rows], 100 * attention.weights[0, 1, 2], atol=0.8)
+    product = page.find_elements("css selector", "#neurons tbody tr")[1].find_elements("css selector", "canvas")[1]
+    ActionChains(page).move_to_element_with_offset(product, -product.size["width"] // 2 + 3, 0).click().perform()
+    told = named(page, "neuron").text
+    assert told.startswith("Dimension 1: query")
+    assert told.endswith(f"= {query[0] * keys[0, 0] / 8**0.5:.2f}")
+    assert complaints(page) == []
+
+
+def test_hundreds_of_words_flow_as_a_text_beside_a_picture(pieces_page):
+    words = [f"▁word{i}" for i in range(200)]
+    weights = np.random.default_rng(5).dirichlet(np.ones(200), (1, 1, 200))
+    page = opened(pieces_page, AttentionMap("self-attention", weights, words, words))
+    assert not page.find_elements("css selector", "#map td, #lines line")
+    assert not named(page, "neurons-part").is_displayed()
+    assert page.execute_script("return document.documentElement.scrollHeight") < 4000
+    token(page, "row 3").click()
+    assert named(page, "told").text.startswith(f"“word3” attends most to “word{weights[0, 0, 3].argmax()}”")
+    page.find_element("css selector", "#map canvas").click()
+    assert "attends to" in named(page, "told").text
+    assert complaints(page) == []
+    look(page, width=360)
+    assert not overflows(page)
     look(page)
