@@ -51,32 +51,26 @@ def attend(
     Example:
         context, weights = attend(token_embeddings, token_embeddings, token_embeddings)
     """
+    if (records := _RECORDS.get()) is not None:
+        records.append(AttentionRecord(query, key, value))
     dtype = keras.backend.result_type(query.dtype, "float32")
     query, key = ops.cast(query, dtype), ops.cast(key, dtype)
     scores = similarity(query / query.shape[-1] ** 0.5, key)  # Q K^T / sqrt(d): (..., T, S)
     weights = masked_softmax(scores, mask)
-    if (records := _RECORDS.get()) is not None:
-        records.append(AttentionRecord(query, key, value, weights))
     return average(ops.cast(drop(weights), value.dtype), value), weights  # (..., T, Dv)
 
 
 class AttentionRecord(NamedTuple):
-    """What one call of `attend` computed with.
-
-    Attributes:
-        query, key, value: the tensors (..., T, d), (..., S, d), (..., S, Dv); queries and keys in float32.
-        weights: float32 tensor (..., T, S).
-    """
+    """What one call of `attend` was given: the tensors (..., T, d), (..., S, d) and (..., S, Dv)."""
 
     query: Tensor
     key: Tensor
     value: Tensor
-    weights: Tensor
 
 
 @contextmanager
 def record_attention() -> Iterator[list[AttentionRecord]]:
-    """Records the queries, keys, values and weights of every call of `attend` in the `with` block.
+    """Records the queries, keys and values of every call of `attend` in the `with` block.
 
     For looking inside a model: `MultiHeadAttention` calls `attend` once for each layer, with tensors (B, H, T, d). Call
     the model itself, not `predict`: in a compiled program the records are symbols without values. Calls in other
@@ -87,8 +81,8 @@ def record_attention() -> Iterator[list[AttentionRecord]]:
 
     Example:
         with record_attention() as records:
-            layer(states, states)
-        scores = records[0].query @ keras.ops.swapaxes(records[0].key, -1, -2)  # Q K^T
+            attend(token_embeddings, token_embeddings, token_embeddings)  # or call a model
+        scores = dot_product(records[0].query, records[0].key)  # Q K^T (..., T, S)
     """
     records: list[AttentionRecord] = []
     token = _RECORDS.set(records)

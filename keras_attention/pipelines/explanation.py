@@ -8,7 +8,7 @@ import regex
 
 from keras_attention.inputs.given_texts import as_texts, blank_rows
 from keras_attention.inputs.token_sequences import DROPPED_PART, START, TruncatedText, text_sequences
-from keras_attention.layers.attention import record_attention
+from keras_attention.models.attention_records import projections_of, recorded_weights
 from keras_attention.support.errors import UserError, quoted
 from keras_attention.tokenizers.special_tokens import END_ID, SPECIAL_PIECES, START_ID
 from keras_attention.visualize.pages import MOST_WEIGHTS, AttentionMap, ExplanationPage, attention_page, check_weights
@@ -193,8 +193,7 @@ def _translation_maps(translator, source_ids, written_ids):
     )
     if not translator.network.has_self_attention:
         return [cross]
-    with record_attention() as records:
-        weights = translator.network(batch, training=False, return_attention_scores=True)[1]
+    weights, records = recorded_weights(translator.network, batch)
     own = "translation so far"
     maps = [cross, AttentionMap("encoder self-attention", _first(weights["encoder"]), read, read, SOURCE, SOURCE)]
     if "decoder" in weights:  # not with an SSRU
@@ -202,7 +201,7 @@ def _translation_maps(translator, source_ids, written_ids):
     # A layer of the decoder attends to itself, then to the source.
     encoder, in_turns = maps[1].weights.shape[0], len(maps) - 1
     calls = [records[encoder + in_turns - 1 :: in_turns], records[:encoder], records[encoder::in_turns]]
-    return [with_projections(one, records) for one, records in zip(maps, calls, strict=False)]
+    return [one._replace(**projections_of(of_map, one.weights)) for one, of_map in zip(maps, calls, strict=False)]
 
 
 def bert_view(pipeline, text, text_b=None, *, masks=False, decision=(), note=""):
@@ -232,44 +231,19 @@ def bert_view(pipeline, text, text_b=None, *, masks=False, decision=(), note="")
         inputs["segment_ids"] = sequence.segment_ids[None]
     compares = getattr(pipeline.model, "pooling", None) == "pair"
     network = pipeline.model if compares else encoder
-    with record_attention() as records:
-        weights = network(inputs, training=False, return_attention_scores=True)[1]
+    weights, records = recorded_weights(network, inputs)
     ids, segments = sequence.token_ids, sequence.segment_ids
     if compares:  # the second text has a [CLS], too
         begin = int(np.argmax(segments))
         ids, segments = np.insert(ids, begin, ids[0]), np.insert(segments, begin, 1)
     tokens, segments = tokenizer.tokens(ids), segments.tolist()
     attention = AttentionMap("self-attention", _first(weights), tokens, tokens, "query", "key", segments, segments)
-    maps = [with_projections(attention, records)]
+    maps = [attention._replace(**projections_of(records, attention.weights))]
     note = f"{type(pipeline.model).__name__}, {pipeline.model.count_params():,} parameters{note}"
     title = text if text_b is None else f"{text} / {text_b}"
     return attention_page(
         [("", maps)], title, note + CUT.format(DROPPED_PART[pipeline.long_texts]) * sequence.truncated, decision
     )
-
-
-def with_projections(attention, records):
-    """An AttentionMap with the queries and keys of its model, where their products are all that its weights come from.
-
-    Args:
-        attention: AttentionMap (L, H, T, S) of one text.
-        records: list of AttentionRecord, of each layer; the map stays as it is if they are of something else, such as
-            of relative scores or of two texts.
-    """
-    layers, heads, num_queries, num_keys = attention.weights.shape
-    if len(records) != layers:
-        return attention
-    queries = np.stack([np.asarray(one.query) for one in records])[:, 0]  # (L, H, T, K)
-    keys = [np.asarray(one.key) for one in records]  # (1, H, S, K), or heads first (H, K, S)
-    keys = np.stack([key[0] if key.ndim == queries.ndim else key.swapaxes(-1, -2) for key in keys])
-    width = queries.shape[-1]
-    if queries.shape != (layers, heads, num_queries, width) or keys.shape != (layers, heads, num_keys, width):
-        return attention
-    exponentials = np.exp(queries @ keys.swapaxes(-1, -2) / width**0.5) * (attention.weights > 0)
-    sums = exponentials.sum(axis=-1, keepdims=True)
-    if not np.allclose(exponentials / np.where(sums > 0, sums, 1), attention.weights, atol=1e-3):
-        return attention
-    return attention._replace(queries=queries, keys=keys)
 
 
 def _first(weights):

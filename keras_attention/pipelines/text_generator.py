@@ -11,10 +11,9 @@ from keras_attention.data.music.chorales import as_text, check_notes, steps_of
 from keras_attention.data.music.midi_files import STEPS_PER_BAR, notes_of
 from keras_attention.inputs.given_texts import Progress, Texts, as_texts
 from keras_attention.inputs.token_sequences import TOKEN_PADDING
-from keras_attention.layers.attention import record_attention
+from keras_attention.models.attention_records import projections_of, recorded_weights
 from keras_attention.pipelines.base import Field, Pipeline
 from keras_attention.pipelines.control.word_effects import AnswerExplanation, explain_continuation
-from keras_attention.pipelines.explanation import with_projections
 from keras_attention.pipelines.generated_text import GeneratedText, Piece
 from keras_attention.runtime.buckets import SOURCE_LENGTHS
 from keras_attention.runtime.compiled_forward import CompiledForward
@@ -254,12 +253,12 @@ class TextGenerator(Pipeline):
             return super().attention_view(text)
         (ids,) = self.token_ids_of(as_texts([text])[0])
         kept = ids[-self.window :]
-        with record_attention() as records:
-            weights = self.model({"token_ids": np.array([kept], "int32")}, return_attention_scores=True)[1][0]
+        weights, records = recorded_weights(self.model, {"token_ids": np.array([kept], "int32")})
         tokens = self.shown_tokens(kept)
         note = f"{type(self.model).__name__}, {self.model.count_params():,} parameters"
-        attention = AttentionMap("self-attention", np.asarray(weights, "float32"), tokens, tokens, "token", "recalled")
-        maps = [with_projections(attention, records)]
+        weights = np.asarray(weights, "float32")[0]
+        projections = projections_of(records, weights)
+        maps = [AttentionMap("self-attention", weights, tokens, tokens, "token", "recalled", **projections)]
         return attention_page([("", maps)], text, note + ". Only its end is shown." * (len(kept) < len(ids)))
 
     def explain(self, text: str = "", text_b: str | None = None, *, label: str | None = None, **options: Any) -> Any:

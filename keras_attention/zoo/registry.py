@@ -70,7 +70,7 @@ RENAMED = {"bert_mini_goemotions": "minilm_small_goemotions"}  # names of earlie
 REMOVED = {
     "minilm_small_mrpc": "its training data may not be used commercially. Compare vectors with `keras-attention "
     "similar`, or train it: section Text pairs of docs/fine_tune.md",
-    "transformer_tiny_tatoeba_en_fr": "translator_small_en_fr has learned from the same sentences and more. Use that name",
+    "transformer_tiny_tatoeba_en_fr": "use translator_small_en_fr, which has learned from the same sentences and more",
 }
 # The model that the server and the page use for a task if none is named: the most general one with the best scores.
 DEFAULT_MODELS = {
