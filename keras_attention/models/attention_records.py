@@ -1,11 +1,14 @@
 """The attention weights of a network for one text, and the queries and keys that they come from."""
 
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
 
-from keras_attention.layers.attention import record_attention
+from keras_attention.layers.attention import AttentionRecord, record_attention
 
 
-def recorded_weights(network, inputs):
+def recorded_weights(network: Any, inputs: dict) -> tuple[Any, list[AttentionRecord]]:
     """The attention weights that a network returns for its inputs, and what its layers attended with.
 
     Args:
@@ -20,7 +23,7 @@ def recorded_weights(network, inputs):
     return weights, records
 
 
-def projections_of(records, weights):
+def projections_of(records: Sequence[AttentionRecord], weights: np.ndarray) -> dict[str, Any]:
     """The queries and keys of one text, if the weights are the softmax of their scaled products and of nothing else.
 
     Args:
