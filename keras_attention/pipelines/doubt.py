@@ -23,6 +23,7 @@ REASONS = LOW_SCORE, WRONG_LANGUAGE, UNKNOWN_PIECES, REPETITION, NO_DATE, NUMBER
     "terms differ",
 )
 MANY = 0.2  # share of the words with unknown letters
+DIGITS_OF_A_YEAR = 4
 MORE_OFTEN = 2  # occurrences of a sequence of pieces, above those in the source
 
 
@@ -125,4 +126,5 @@ def has_other_numbers(text, day):
     """
     year, month, day_of_month = map(int, day.split("-"))
     spaced = re.sub(r"(?<!\d)(\d{4})(\d\d)(\d\d)(?!\d)", r"\1 \2 \3", text)
-    return not {int(number) for number in re.findall(r"\d+", spaced)} <= {year, year % 100, month, day_of_month}
+    known = {year, year % 100, month, day_of_month}
+    return any(len(number) > DIGITS_OF_A_YEAR or int(number) not in known for number in re.findall(r"\d+", spaced))
