@@ -118,9 +118,12 @@ def _summary(name):
 
 
 def _facts(summary):
+    """One line: what the model is for, its size and its first score; `zoo show` has the others."""
     facts = [summary["use"], f"{summary['bytes'] / 1e6:.1f} MB"]
     scores = summary.get("scores") or ()
-    return ", ".join([*facts, *(f"{score['metric']} {score['value']:.2f} ({score['set']})" for score in scores)])
+    facts += [f"{score['metric']} {score['value']:.2f} ({score['set']})" for score in scores[:1]]
+    others = f" and {len(scores) - 1} more" if len(scores) > 1 else ""
+    return ", ".join(facts) + others
 
 
 def warm(arguments):

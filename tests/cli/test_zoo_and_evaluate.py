@@ -99,7 +99,7 @@ def test_zoo_list_and_show(run, zoo):
     code, out, _ = run("zoo", "list")
     assert code == 0
     assert out.startswith("tiny  en to ISO 8601, ")
-    assert "BLEU A 38.61 (test2016)" in out
+    assert "BLEU A 38.61 (test2016) and 1 more\n" in out
     (summary,) = json.loads(run("zoo", "list", "--json")[1])
     assert (summary["name"], summary["folder"]) == ("tiny", str(zoo / "tiny"))
     assert run("zoo", "show", "tiny", "--card")[1] == (zoo / "tiny" / "CARD.md").read_text()
