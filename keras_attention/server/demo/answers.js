@@ -74,9 +74,11 @@ function bySource(examples) {
   for (const one of examples) seconds.set(one.source, [...(seconds.get(one.source) || []), ...(one.source_b ? [one.source_b] : [])]);
   return [...seconds].map(([source, some]) => ({ source, source_b: some.join("\n") }));
 }
-// Sorted here: JavaScript reads the labels "0" and "1" in the order of the numbers.
+// Sorted here: JavaScript reads the labels "0" and "1" in the order of the numbers. Of the labels that would show "0.0 %",
+// only those among the first three are rows.
 function labelRows(probabilities) {
-  return Object.entries(probabilities).sort((a, b) => b[1] - a[1]).map(([label, value]) => ({ text: label, score: percent(value), share: value }));
+  const sorted = Object.entries(probabilities).sort((a, b) => b[1] - a[1]);
+  return sorted.filter(([, value], at) => at < 3 || value >= 0.0005).map(([label, value]) => ({ text: label, score: percent(value), share: value }));
 }
 function notes(answer, doubt = null) {
   return [answer.truncated && "the text is too long: a part of it was ignored", doubt && `${doubt}: the answer may be wrong`].filter(Boolean);
