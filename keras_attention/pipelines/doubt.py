@@ -23,7 +23,8 @@ REASONS = LOW_SCORE, WRONG_LANGUAGE, UNKNOWN_PIECES, REPETITION, NO_DATE, NUMBER
     "terms differ",
 )
 MANY = 0.2  # share of the words with unknown letters
-DIGITS_OF_A_YEAR = 4
+DIGITS_OF_A_DATE = 8
+TIME_OF_DAY = re.compile(r"(?<!\d)\d{1,2}(:\d\d){1,2}(?!\d)")
 MORE_OFTEN = 2  # occurrences of a sequence of pieces, above those in the source
 
 
@@ -118,13 +119,17 @@ def is_calendar_day(text):
 def has_other_numbers(text, day):
     """Whether a text has a number that is not the year, the year in its century, the month or the day of `day`.
 
-    Then `day` is wrong, or the text has more than one date. Eight digits in a row are a year, a month and a day.
+    Then `day` is wrong, or the text has more than one date. Six or eight digits in a row are a whole date in one of the
+    usual orders; times of the day, such as "17:45", do not count.
 
     Args:
         text: str; digits of all scripts count.
         day: str, a calendar day in ISO 8601.
     """
-    year, month, day_of_month = map(int, day.split("-"))
-    spaced = re.sub(r"(?<!\d)(\d{4})(\d\d)(\d\d)(?!\d)", r"\1 \2 \3", text)
-    known = {year, year % 100, month, day_of_month}
-    return any(len(number) > DIGITS_OF_A_YEAR or int(number) not in known for number in re.findall(r"\d+", spaced))
+    year, month, day_of_month = day.split("-")
+    known = {int(year), int(year) % 100, int(month), int(day_of_month)}
+    for years in (year, year[2:]):
+        orders = (years, month, day_of_month), (day_of_month, month, years), (month, day_of_month, years)
+        known |= {int("".join(order)) for order in orders}
+    numbers = re.findall(r"\d+", TIME_OF_DAY.sub(" ", text))
+    return any(len(number) > DIGITS_OF_A_DATE or int(number) not in known for number in numbers)

@@ -3,6 +3,7 @@
 import base64
 import html
 import json
+import re
 from collections.abc import Sequence
 from importlib.resources import files
 from pathlib import Path
@@ -65,17 +66,21 @@ class AttentionMap(NamedTuple):
         }
 
 
+CONTINUES = re.compile("##.")
+SPECIAL = re.compile(r"\[[A-Z]+\]|</?[a-z]+>")
+
+
 def word_numbers(pieces: Sequence[str]) -> list[int]:
     """The number of the word to which each piece belongs, from 0.
 
     A word begins where a piece begins with "▁" (SentencePiece) or without "##" (WordPiece). Special pieces, such as
     "[CLS]" and "</s>", are words of their own, and so is each character of a model of characters.
     """
-    sentencepiece = any(piece.startswith("▁") for piece in pieces)
+    sentencepiece = any(piece.startswith("▁") for piece in pieces) and not any(map(CONTINUES.match, pieces))
     numbers: list[int] = []
     after_special = True
     for piece in pieces:
-        special = piece[:1] + piece[-1:] in ("[]", "<>") and len(piece) > 2
+        special = SPECIAL.fullmatch(piece) is not None
         begins = piece.startswith("▁") if sentencepiece else not piece.startswith("##")
         first = numbers[-1] + 1 if numbers else 0
         numbers.append(first if begins or special or after_special else numbers[-1])
