@@ -235,7 +235,7 @@ def test_several_labels_have_their_probabilities_and_requests_keep_the_limit(pag
 
 def test_labels_without_a_share_are_rows_only_among_the_first_three(page):
     script = "return labelRows(arguments[0]).map((one) => one.text)"
-    assert page.execute_script(script, {"d": 0.0001, "a": 0.9, "b": 0.0998, "c": 0.0001}) == ["a", "b", "d"]
+    assert page.execute_script(script, {"d": 0.0002, "a": 0.9, "b": 0.0997, "c": 0.0001}) == ["a", "b", "d"]
     assert page.execute_script(script, {"a": 0.4, "b": 0.3, "c": 0.2, "d": 0.1}) == ["a", "b", "c", "d"]
 
 
