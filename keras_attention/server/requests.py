@@ -98,6 +98,16 @@ class AttentionRequest(Request):
     n_best: int = Field(1, ge=1, le=64, description="Number of translations, up to the beam size of the model.")
 
 
+class Projections(BaseModel):
+    """The queries or keys of all layers and heads."""
+
+    integers: str = Field(
+        description="Base64 of 16-bit integers, little-endian; axes: layers, heads, rows or columns, width."
+    )
+    unit: float = Field(description="The value of the integer 1.")
+    width: int = Field(description="The dimensions of a head.")
+
+
 class Map(BaseModel):
     """The attention weights of one part of the model."""
 
@@ -108,9 +118,13 @@ class Map(BaseModel):
     column_title: str
     row_segments: list[int] | None = Field(description="1 for tokens of the second text.")
     column_segments: list[int] | None
+    row_words: list[int] = Field(description="The number of the word to which each row's token belongs.")
+    column_words: list[int]
     layers: int
     heads: int
     weights: str = Field(description="Base64 of bytes: each weight times 255; axes: layers, heads, rows, columns.")
+    queries: Projections | None = Field(description="Null unless their products are all that the weights come from.")
+    keys: Projections | None
 
 
 class Looked(BaseModel):
