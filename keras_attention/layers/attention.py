@@ -10,7 +10,7 @@ from keras import ops
 
 from keras_attention.layers.masks import Tensor
 
-_RECORDS: ContextVar[list | None] = ContextVar("records of attend", default=None)
+_RECORDS: ContextVar[tuple[list, ...]] = ContextVar("records of attend", default=())
 
 
 def dot_product(query: Tensor, key: Tensor) -> Tensor:
@@ -51,7 +51,7 @@ def attend(
     Example:
         context, weights = attend(token_embeddings, token_embeddings, token_embeddings)
     """
-    if (records := _RECORDS.get()) is not None:
+    for records in _RECORDS.get():
         records.append(AttentionRecord(query, key, value))
     dtype = keras.backend.result_type(query.dtype, "float32")
     query, key = ops.cast(query, dtype), ops.cast(key, dtype)
@@ -85,7 +85,7 @@ def record_attention() -> Iterator[list[AttentionRecord]]:
         scores = dot_product(records[0].query, records[0].key)  # Q K^T (..., T, S)
     """
     records: list[AttentionRecord] = []
-    token = _RECORDS.set(records)
+    token = _RECORDS.set((*_RECORDS.get(), records))
     try:
         yield records
     finally:

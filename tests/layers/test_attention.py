@@ -58,9 +58,12 @@ def test_attention_is_recorded_inside_the_block_only():
     layer(states, states)
     with record_attention() as records:
         output, weights = layer(states, random(B, S, D, seed=1), return_attention_scores=True)
-        layer(states, states)
+        with record_attention() as inner:
+            layer(states, states)
     layer(states, states)
     first, second = records
+    assert second.query is inner[0].query
+    assert len(inner) == 1
     assert (first.query.shape, first.key.shape, second.key.shape) == ((B, 2, T, 4), (B, 2, S, 4), (B, 2, T, 4))
     expected = masked_softmax(dot_product(first.query, first.key) / 2)
     np.testing.assert_allclose(weights, expected, atol=1e-6)
