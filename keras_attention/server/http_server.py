@@ -45,7 +45,7 @@ from keras_attention.server.requests import (
     similar,
     zero_shot,
 )
-from keras_attention.server.served_models import known_models, load_models
+from keras_attention.server.served_models import activities_of, known_models, load_models
 from keras_attention.server.server import Server
 from keras_attention.server.task_forms import FORM, forms_of, reply_model, request_type
 from keras_attention.support.errors import UserError
@@ -142,8 +142,9 @@ def _add_api(app, server):
         """The models and the limits of a request; `data` lists the models in the format of OpenAI's API."""
         limits = {name: getattr(server.settings, name) for name in ("items", "characters", "tokens", "body_bytes")}
         data = [_as_openai(name) for name in server.models]
-        facts = {"models": server.about(), "activities": server.activities()}
-        facts |= {"translations": server.router.translations(), "limits": limits}
+        models, translations = server.about(), server.router.translations()
+        facts = {"models": models, "activities": activities_of(models, translations)}
+        facts |= {"translations": translations, "limits": limits}
         return JSONResponse({"object": "list", "data": data, **facts})
 
     @app.get("/v1/models/{name}", responses=ERRORS)

@@ -14,7 +14,7 @@ from keras_attention.runtime.batching import share_batches
 from keras_attention.server.gate import Refusal
 from keras_attention.support.errors import EntryError, UserError
 from keras_attention.zoo.entry import JSON_FILES, read_entry
-from keras_attention.zoo.registry import find_entry, list_models, open_entry
+from keras_attention.zoo.registry import DEFAULT_MODELS, find_entry, list_models, open_entry
 
 EXAMPLES = 3  # of each model, in its description
 MEGABYTE = 1 << 20
@@ -158,6 +158,30 @@ def about_entry(entry, facts=None, has_attention=None):
         examples = [{"source": kind.file_as_json(entry.folder / one["source"])} for one in examples]
     about["examples"] = examples
     return about
+
+
+def activities_of(models, translations):
+    """What a visitor of the page can do, for `GET /v1/models`: list of dicts, each with its models, the best first.
+
+    Tasks are in the order of `DEFAULT_MODELS`. The default model of an activity is its first.
+
+    Args:
+        models: list of dict, see `Server.about`.
+        translations: list of dict, see `ModelRouter.translations`, whose order translators have.
+    """
+    tasks, best = list(DEFAULT_MODELS), [one["model"] for one in translations]
+
+    def place(about):
+        task, name = about["task"], about["name"]
+        place_of_task = tasks.index(task) if task in tasks else len(tasks)
+        rank = best.index(name) if name in best else len(best)
+        return place_of_task, not about["default"], name != DEFAULT_MODELS.get(task), rank
+
+    activities: dict = {}
+    for about in sorted(models, key=place):
+        activity = activities.setdefault(about["activity"]["title"], {**about["activity"], "models": []})
+        activity["models"].append(about["name"])
+    return list(activities.values())
 
 
 def free_memory():

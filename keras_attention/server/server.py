@@ -16,7 +16,6 @@ from keras_attention.support.compile_cache import keep_compiled
 from keras_attention.support.cores import available_cores
 from keras_attention.support.errors import UserError
 from keras_attention.support.moved import moved_name
-from keras_attention.zoo.registry import DEFAULT_MODELS
 
 LOADING_AT_ONCE = 2  # models
 ANSWERING = ("warming", "ready")  # states
@@ -199,26 +198,6 @@ class Server:
         model = await self.router.choose(request, task, allow_secondary_task)
         await self._wait_until_loaded(model)
         return model
-
-    def activities(self):
-        """What a visitor of the page can do, for `GET /v1/models`: list of dicts, each with its models, the best first.
-
-        Tasks are in the order of `DEFAULT_MODELS`. The default model of an activity is its first; translators are in
-        the order of `translations`.
-        """
-        tasks, best = list(DEFAULT_MODELS), [one["model"] for one in self.router.translations()]
-
-        def place(about):
-            task, name = about["task"], about["name"]
-            place_of_task = tasks.index(task) if task in tasks else len(tasks)
-            rank = best.index(name) if name in best else len(best)
-            return place_of_task, not about["default"], name != DEFAULT_MODELS.get(task), rank
-
-        activities: dict = {}
-        for about in sorted(self.about(), key=place):
-            activity = activities.setdefault(about["activity"]["title"], {**about["activity"], "models": []})
-            activity["models"].append(about["name"])
-        return list(activities.values())
 
     def about(self):
         """The description of each model for `GET /v1/models`: list of dicts of JSON types."""

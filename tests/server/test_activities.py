@@ -8,7 +8,7 @@ from keras_attention.catalog.generation import GENERATION
 from keras_attention.pipelines.base import Pipeline
 from keras_attention.server import ServerSettings
 from keras_attention.server.http_server import DEMO
-from keras_attention.server.served_models import known_models
+from keras_attention.server.served_models import activities_of, known_models
 from keras_attention.server.server import Server
 from keras_attention.zoo.schema import ARCHITECTURES
 
@@ -20,7 +20,9 @@ def zoo_server():
 
 
 def test_each_activity_has_its_models_best_first():
-    activities = {one["title"]: one for one in zoo_server().activities()}
+    server = zoo_server()
+    found = activities_of(server.about(), server.router.translations())
+    activities = {one["title"]: one for one in found}
     assert list(activities) == [
         "Translate",
         "Which feeling?",
