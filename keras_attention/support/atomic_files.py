@@ -357,8 +357,9 @@ def _lock(file, path):
     """Acquires the lock and returns it; the lock file names the process that holds it."""
     from filelock import FileLock, SoftFileLock, Timeout  # here, because most commands write no file
 
-    if os.path.lexists(file) and not stat.S_ISREG(os.lstat(file).st_mode):
-        raise _not_our_lock(file, path)
+    with suppress(FileNotFoundError):  # asked once: its holder may remove it at any time
+        if not stat.S_ISREG(os.lstat(file).st_mode):
+            raise _not_our_lock(file, path)
     # 0o666: another user's process may take over a dead process's file
     lock = FileLock(file, mode=0o666, thread_local=False)
     try:

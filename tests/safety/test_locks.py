@@ -212,6 +212,23 @@ def test_two_processes_never_hold_one_lock(tmp_path):
     assert time.monotonic() - started < 60
 
 
+def test_a_lock_file_that_is_removed_while_it_is_looked_at(tmp_path, monkeypatch):
+    lock, lstat = lock_file(tmp_path / "file"), os.lstat
+    lock.write_text("")
+
+    def look_and_remove(path, **options):
+        facts = lstat(path, **options)
+        if Path(path) == lock:
+            lock.unlink(missing_ok=True)
+        return facts
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "lstat", look_and_remove)
+        with whole_file(tmp_path / "file") as file:
+            file.write("x")
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
 RESOLVE = """
 import json
 from keras_attention.convert import hub
