@@ -73,6 +73,23 @@ def test_the_page_leads_with_translation_and_detects_the_language(page, models):
     assert (selected(page, "from"), selected(page, "model")) == ("Detect language", "b_de_en")
 
 
+def test_a_language_that_was_assumed_is_not_called_detected(page):
+    choose(page, "dates")
+    choose(page, "a_en_de")
+    select(page, "from", "Detect language")
+    select(page, "to", "German")
+    write(page, "Je voudrais bien savoir où se trouve la prochaine gare, s'il vous plaît.")
+    until(page, lambda: "wrong language" in element(page, "status").text, "a doubt")
+    assert "English assumed" in element(page, "status").text
+
+
+def test_what_one_types_takes_the_place_of_the_example(page):
+    page.execute_script("$('text').focus(); TEXT.show({ source: 'An example.' })")
+    assert element(page, "text").get_attribute("value") == "An example."
+    page.switch_to.active_element.send_keys("Hello")
+    assert element(page, "text").get_attribute("value") == "Hello"
+
+
 def test_two_languages_choose_the_model_and_a_model_shows_its_languages(page, models):
     choose(page, "dates")
     choose(page, "b_de_en")

@@ -28,8 +28,9 @@ async function askTranslations(signal) {
   if (!signal.aborted) adopt(found.model);
   const rows = answer.translations.map((one) => ({ text: one.text, score: one.score.toFixed(2), share: 0 }));
   const hint = pairOf(model) && answer.source_tokens.length ? "choose a word to change it" : "";
-  const detected = chosen.target_language && `${languageName(found.source_language)} detected`;
-  return { rows, notes: [detected, ...notes(answer, answer.translations[0].reason), hint].filter(Boolean) };
+  const reason = answer.translations[0].reason, certainty = reason === "wrong language" ? "assumed" : "detected";
+  const language = chosen.target_language && `${languageName(found.source_language)} ${certainty}`;
+  return { rows, notes: [language, ...notes(answer, reason), hint].filter(Boolean) };
 }
 async function askOne(options, signal) { return (await call(`/v1/${model.task}`, { model: model.name, ...inputOf(model).fields(), ...options }, signal)).answers[0]; }
 async function askLabels(signal) {

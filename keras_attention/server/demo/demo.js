@@ -88,8 +88,8 @@ async function learn() {
   model = models.find((one) => one.name === model.name);
 }
 function insertGap() {
-  const box = $("text");
-  box.setRangeText(GAP, box.selectionStart, box.selectionEnd, "end"); box.focus(); ask();
+  const box = $("text"), isWhole = box.selectionStart === 0 && box.selectionEnd === box.value.length;  // an example is selected
+  box.setRangeText(GAP, isWhole ? box.selectionEnd : box.selectionStart, box.selectionEnd, "end"); box.focus(); ask();
 }
 
 // Asks the chosen model; an answer that is no longer wanted is dropped.

@@ -13,7 +13,10 @@ const TEXT = {
   parts: ["first"], isText: true, missing: "Type something.",
   isEmpty: () => isBlank($("text").value),
   fields: () => ({ texts: [$("text").value] }),
-  show(one) { $("text").value = one?.source || ""; $("text-b").value = one?.source_b || ""; },
+  show(one) {
+    $("text").value = one?.source || ""; $("text-b").value = one?.source_b || "";
+    if (document.activeElement === $("text")) $("text").select();  // what one types takes the place of the example
+  },
   label(button, one) { button.textContent = one.source; },
   longest: () => limits.characters,
 };
