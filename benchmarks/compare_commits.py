@@ -144,7 +144,7 @@ def conditions():
         processor = sorted({line for line in lines if line.startswith(("model name", "flags"))})
     installed = {distribution.name: distribution.version for distribution in importlib.metadata.distributions()}
     versions = [installed.get(library) for library in LIBRARIES]
-    code = map(inspect.getsource, (run_part, write_dates, write_table, answer_examples, plain))
+    code = map(inspect.getsource, (run_part, write_dates, write_table, answers_of, plain))
     cases = RECIPE_FLAGS, FINETUNE_FLAGS, OPINIONS, SUBJECTS, FIELDS, *code
     described = processor, os.cpu_count(), sys.version, versions, cases
     return hashlib.sha256(repr(described).encode()).hexdigest()[:8]
@@ -209,25 +209,36 @@ def answer_examples(path):
     answers = {}
     for name in keras_attention.list_models():
         folder = code / "saved_models" / name
-        metrics = json.loads((folder / "metrics.json").read_text(encoding="utf-8"))
-        pipeline = keras_attention.load(name)
-        texts = [example["source"] for example in metrics["examples"]]
-        if len(texts[0]) < 100 and (folder / texts[0]).is_file():  # of a picture or sound, not a text
-            texts = [folder / text for text in texts]
-        if hasattr(pipeline, "translate"):
-            shortest = pipeline.translate(min(texts, key=len), return_attention=True)
-            answers[name] = {"texts": plain(pipeline.translate(texts, n_best=2)), "attention": plain(shortest)}
-        else:
-            seconds = [example.get("source_b") for example in metrics["examples"]]
-            if hasattr(pipeline, "classify"):
-                found = pipeline.classify(texts, *([seconds] if any(seconds) else []), return_scores=True)
-            elif hasattr(pipeline, "generate"):
-                found = pipeline.generate(texts, max_tokens=20)
-            else:
-                found = pipeline.fill_mask(texts) if hasattr(pipeline, "fill_mask") else pipeline.answers(texts)
-            vectors = pipeline.encode(texts[:2]).pooled if hasattr(pipeline, "encode") else []
-            answers[name] = {"texts": plain(found), "vectors": plain(vectors)}
+        examples = json.loads((folder / "metrics.json").read_text(encoding="utf-8"))["examples"]
+        answers[name] = answers_of(keras_attention.load(name), folder, examples)
     path.write_text(json.dumps(answers), encoding="utf-8")
+
+
+def answers_of(pipeline, folder, examples):
+    """The answers of one entry to its examples, as JSON types.
+
+    Args:
+        pipeline: what `keras_attention.load` returns.
+        folder: Path of the entry.
+        examples: list of dict with `source` and perhaps `source_b`, as in metrics.json.
+    """
+    texts = [example["source"] for example in examples]
+    if len(texts[0]) < 100 and (folder / texts[0]).is_file():  # of a picture or sound, not a text
+        texts = [folder / text for text in texts]
+    if hasattr(pipeline, "translate"):
+        shortest = pipeline.translate(min(texts, key=len), return_attention=True)
+        return {"texts": plain(pipeline.translate(texts, n_best=2)), "attention": plain(shortest)}
+    seconds = [example.get("source_b") for example in examples]
+    if hasattr(pipeline, "classify"):
+        answers = pipeline.classify(texts, *([seconds] if any(seconds) else []), return_scores=True)
+    elif hasattr(pipeline, "generate"):
+        answers = pipeline.generate(texts, max_tokens=20)
+    else:
+        answers = pipeline.fill_mask(texts) if hasattr(pipeline, "fill_mask") else pipeline.answers(texts)
+    vectors = []
+    with contextlib.suppress(ValueError):  # a classifier whose network has no vectors of tokens
+        vectors = pipeline.encode(texts[:2]).pooled if hasattr(pipeline, "encode") else []
+    return {"texts": plain(answers), "vectors": plain(vectors)}
 
 
 def plain(value):
@@ -267,7 +278,7 @@ def differing_training(old, new):
     if missing:
         return f"there is no {missing}"
     metrics = [read_json(folder / "metrics.json") for folder in (old, new)]
-    told = [
+    compared = [
         {
             "history": [{name: of[name] for name in of if name != "seconds"} for of in side["training"]["history"]],
             "scores": [(score["set"], score["metric"], score["value"]) for score in side["scores"]],
@@ -275,7 +286,7 @@ def differing_training(old, new):
         }
         for side in metrics
     ]
-    return differing_value(*told) or differing_weights(*(folder / "model.weights.h5" for folder in (old, new)))
+    return differing_value(*compared) or differing_weights(*(folder / "model.weights.h5" for folder in (old, new)))
 
 
 def differing_weights(old, new):

@@ -101,6 +101,19 @@ def test_answers_become_json_that_keeps_every_bit():
     assert kept[0]["attention"] != compare_commits.plain(-KERNEL)
 
 
+class ClassifierWithoutVectors:
+    def classify(self, texts, return_scores):
+        return [{"label": text} for text in texts]
+
+    def encode(self, texts):
+        raise ValueError("gives labels, but no vectors of tokens")
+
+
+def test_classifiers_without_vectors_are_compared_by_their_labels(tmp_path):
+    answers = compare_commits.answers_of(ClassifierWithoutVectors(), tmp_path, [{"source": "a"}, {"source": "b"}])
+    assert answers == {"texts": [{"label": "a"}, {"label": "b"}], "vectors": []}
+
+
 def test_a_commit_that_is_not_there_is_named(capsys):
     assert compare_commits.main(["no-such-commit", "HEAD"]) == 2
     assert "compare_commits.py: " in capsys.readouterr().err
