@@ -99,7 +99,7 @@ def loss(model, inputs, labels, coverage):
 
 def main(arguments=None):
     config = parse_config(Config, __doc__, arguments, presets)
-    out = config.out or f"runs/captions_{Path(config.data).stem}_{config.attention}{'_smoke' * config.smoke}"
+    out = config.folder(f"captions_{Path(config.data).stem}_{config.attention}")
     session = Session.start(config, out, unit="words", check_out=check_free)
     config, start = session.config, load_start(config.start_from)
 

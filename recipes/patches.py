@@ -22,7 +22,7 @@ with silent_libraries():
     import keras
 
 from keras_attention.cli.main import run_recipe
-from keras_attention.data.images.image_batches import Augmentation, ImageBatches
+from keras_attention.data.images.image_batches import ImageBatches, usual_augmentation
 from keras_attention.data.images.labelled_images import SETS, load_image_data, some_of_each
 from keras_attention.data.images.masked_patches import MaskedPatches
 from keras_attention.inputs.image import ImageInput
@@ -100,27 +100,19 @@ def loss(model, inputs, labels, label_smoothing):
 
 def main(arguments=None):
     config = parse_config(Config, __doc__, arguments, presets)
-    out = (
-        config.out or f"runs/patches_{Path(config.data).stem}{'_pretrained' * config.pretrain}{'_smoke' * config.smoke}"
-    )
+    out = config.folder(f"patches_{Path(config.data).stem}{'_pretrained' * config.pretrain}")
     session = Session.start(config, out, unit="images", check_out=check_free)
     config, start = session.config, load_start(config.start_from)
-    kinds = ImageInput, SoundInput, SeriesInput
-    data = load_image_data(config.data, config.data_dir, config.validation_split, kinds)
+    data = load_image_data(config.data, config.data_dir, config.validation_split, (ImageInput, SoundInput, SeriesInput))
     labelled = some_of_each(data.train, config.labels, config.seed)
-    train = data.train if config.pretrain else labelled
-    train = train.take(slice(SMOKE_IMAGES)) if config.smoke else train
+    train = (data.train if config.pretrain else labelled).take(slice(SMOKE_IMAGES if config.smoke else None))
     # "values" (B, height, width, channels) from -1 to 1, changed at random in each epoch, and "labels" (B,). A sound is
     # (B, frames, bands, 1), a series (B, T, channels).
-    of_images = data.kind is None or data.kind.name == "image"
-    augmentation = Augmentation(config.shift, config.flip, config.erase) if of_images else data.kind.augmented
+    augmentation = usual_augmentation(data.kind, config.shift, config.flip, config.erase)
     batches = ImageBatches(train, config.rows_per_batch, config.seed, augmentation)
     settings = {name: value for name, value in asdict(config).items() if name in SETTINGS}
     size = train.pixels.shape[1:]  # (height, width, channels)
-    sizes = {
-        "input_size": size,
-        "patch_size": (config.patch_size,) * (len(size) - 1) if config.patch_size else usual_patch_size(size),
-    }
+    sizes = {"input_size": size, "patch_size": usual_patch_size(size, config.patch_size)}
     model = PatchClassifier(len(data.label_names), **settings | sizes)
     model.build()
     if start:

@@ -76,7 +76,7 @@ def read(config):
 
 def main(arguments=None):
     config = parse_config(Config, __doc__, arguments, presets)
-    out = config.out or f"runs/recommend{'_movielens' * bool(config.data_dir)}{'_smoke' * config.smoke}"
+    out = config.folder("recommend_movielens" if config.data_dir else "recommend")
     session = Session.start(config, out, unit="targets", check_out=check_recommender)
     config, data = session.config, read(session.config)
     claim_entry(session.out, config.overwrite, check_recommender)

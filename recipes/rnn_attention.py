@@ -91,7 +91,7 @@ def loss(model, inputs, labels, label_smoothing, r_drop):
 
 def main(arguments=None):
     config = parse_config(Config, __doc__, arguments, presets)
-    out = config.out or f"runs/rnn_attention_{config.data_name}{'_smoke' * config.smoke}"
+    out = config.folder(f"rnn_attention_{config.data_name}")
     session = Session.start(config, out, check_out=check_free)
     config, start = session.config, load_start(config.start_from)
 

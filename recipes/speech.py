@@ -73,7 +73,7 @@ def presets(config):
 
 def main(arguments=None):
     config = parse_config(Config, __doc__, arguments, presets)
-    out = config.out or f"runs/speech_{Path(config.data).name}_{config.attention}{'_smoke' * config.smoke}"
+    out = config.folder(f"speech_{Path(config.data).name}_{config.attention}")
     session = Session.start(config, out, unit="words", check_out=check_free)
     config, start = session.config, load_start(config.start_from)
 

@@ -311,12 +311,14 @@ class PatchClassifier(FromPreset, keras.Model):
 USUAL_EXAMPLES = 100_000  # that a training on few rows sees in all its epochs
 
 
-def usual_patch_size(input_size: tuple[int, ...] | list[int]) -> tuple[int, ...]:
+def usual_patch_size(input_size: tuple[int, ...] | list[int], side: int | None = None) -> tuple[int, ...]:
     """The sides of patches for inputs of a size: 2, 4 or 8, so that there are about 50 to 100 of an image.
 
-    Of a series, there are about 20 to 60.
+    Of a series, there are about 20 to 60. All sides are `side` if it is given.
     """
     *sides, _ = input_size
+    if side:
+        return (side,) * len(sides)
     if len(sides) == 1:
         return (2 if sides[0] <= 64 else 4 if sides[0] <= 128 else 8,)
     side = 2 if max(sides) <= 16 else 4 if max(sides) <= 32 else 8

@@ -38,6 +38,10 @@ class RunSettings(AccelerationSettings):
     smoke: bool = setting(False, "run the whole recipe in seconds with a tiny model")
     debug: bool = setting(False, "show the traceback of an error")
 
+    def folder(self, name: str) -> str:
+        """The folder of the trained model: `out`, or runs/`name`, after a smoke run runs/`name`_smoke."""
+        return self.out or f"runs/{name}{'_smoke' * self.smoke}"
+
 
 class Interrupts:
     """`received` is the name of the signal received, or None."""

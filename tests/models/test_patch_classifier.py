@@ -9,7 +9,7 @@ from equations import multi_head_attention
 from layer_checks import random_array as array
 
 from keras_attention.models import PatchClassifier
-from keras_attention.models.patch_classifier import ConvolutionalStem
+from keras_attention.models.patch_classifier import ConvolutionalStem, usual_patch_size
 
 B, K = 3, 7
 SIZES = {"hidden_dim": 10, "intermediate_dim": 13, "num_heads": 2, "num_layers": 2}
@@ -148,3 +148,9 @@ def test_errors_name_what_was_received(settings, message):
 def test_unknown_inputs_are_refused():
     with pytest.raises(ValueError, match="Received: pixels"):
         make(**IMAGES)({"pixels": array(B, 8, 12, 3, seed=5)})
+
+
+def test_patches_fit_the_size_of_an_input():
+    assert [usual_patch_size((size, 7, 3)) for size in (16, 17, 33)] == [(2, 2), (4, 4), (8, 8)]
+    assert [usual_patch_size((size, 5)) for size in (64, 65, 129)] == [(2,), (4,), (8,)]
+    assert (usual_patch_size((8, 12, 3), 7), usual_patch_size((22, 5), 3)) == ((7, 7), (3,))

@@ -1,7 +1,7 @@
 """Batches of images, changed at random in each epoch; a pure function of (seed, epoch)."""
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -22,6 +22,11 @@ class Augmentation(NamedTuple):
     shift: int = 0
     flip: bool = False
     erase: float = 0.0
+
+
+def usual_augmentation(kind: Any, shift: int, flip: bool, erase: float) -> Augmentation | Callable:
+    """The changes of `ImageBatches` for `ImageData.kind`: of images as the other arguments say, else the kind's own."""
+    return Augmentation(shift, flip, erase) if kind is None or kind.name == "image" else kind.augmented
 
 
 MEAN, STD = 0.5, 0.5  # on the scale from 0 to 1

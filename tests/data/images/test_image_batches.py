@@ -2,8 +2,10 @@ import numpy as np
 import pytest
 
 from keras_attention.data.augmentation import NUMBERS
-from keras_attention.data.images.image_batches import Augmentation, ImageBatches, as_values, changed
+from keras_attention.data.images.image_batches import Augmentation, ImageBatches, as_values, changed, usual_augmentation
 from keras_attention.data.images.labelled_images import LabelledImages
+from keras_attention.inputs.image import ImageInput
+from keras_attention.inputs.sound import SoundInput
 
 N, HEIGHT, WIDTH, CHANNELS = 13, 5, 7, 3
 PIXELS = np.random.default_rng(0).integers(1, 256, (N, HEIGHT, WIDTH, CHANNELS)).astype("uint8")
@@ -104,3 +106,9 @@ def test_values_of_series_have_changes_of_their_own():
     batch = ImageBatches(LabelledImages(values, IMAGES.labels), 5, 3, change).epoch(0)[0]
     np.testing.assert_array_equal(batch["values"], 2 * values[batch["labels"]])
     assert set(seen) == {(NUMBERS, False)}
+
+
+def test_sounds_and_series_change_as_their_kind_says():
+    assert usual_augmentation(None, 2, True, 0.3) == usual_augmentation(ImageInput((5, 7, 3)), 2, True, 0.3)
+    assert usual_augmentation(None, 2, True, 0.3) == Augmentation(2, True, 0.3)
+    assert usual_augmentation(SoundInput, 2, True, 0.3) == SoundInput.augmented
