@@ -112,7 +112,7 @@ def health_check():
     return json.loads(only("HEALTHCHECK").partition(" CMD ")[2])
 
 
-def test_what_is_copied_exists_and_is_not_ignored():
+def test_copied_files_exist_and_are_not_ignored():
     rules = [line for line in (ROOT / ".dockerignore").read_text().splitlines() if line and not line.startswith("#")]
     assert rules[0] == "*"
     kept = {rule.removeprefix("!") for rule in rules if rule.startswith("!")}

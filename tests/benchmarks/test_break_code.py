@@ -113,7 +113,7 @@ def test_a_name_is_left_undefined_by_no_break(break_code):
     assert "pass" in broken_lines(break_code, "def first(x):\n    x = x.y\n    return x\n")
 
 
-def test_what_changes_nothing_is_left_out(break_code):
+def test_changes_without_effect_are_left_out(break_code):
     assert broken_lines(break_code, "def nothing():\n    pass\n") == []
     assert broken_lines(break_code, "same = f(x, **{})\nif __name__ == '__main__':\n    f(1 + 1)\n") == ["same = f(x)"]
 
@@ -201,7 +201,7 @@ def test_the_lines_of_a_commit_a_range_and_files(break_code, repository):
 
 
 @pytest.mark.slow
-def test_what_tests_notice_and_what_not(repository):
+def test_noticed_and_unnoticed_changes_are_reported(repository):
     """In a process of its own, since the tests run in forks of it that import this package."""
     program = (
         "import sys; sys.modules.update(tensorflow=sys, tensorflow_text=sys)\n"

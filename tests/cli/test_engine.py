@@ -64,7 +64,7 @@ def test_translate_and_evaluate(real_run, tmp_path):
     assert (code, out.count("\n")) == (0, len(ENGLISH))
 
 
-def test_what_it_cannot(complains, real_run, zoo, tmp_path, monkeypatch):
+def test_unsupported_models_and_options_are_refused(complains, real_run, zoo, tmp_path, monkeypatch):
     text = ENGLISH[0]
     assert "tiny is an AttentionSeq2Seq" in complains("translate", "--model", "tiny", *CHOSEN, text)
     assert "no coverage penalty" in complains(

@@ -143,7 +143,7 @@ def test_a_bad_line_is_reported_before_the_work(complains, source, monkeypatch):
 
 
 @pytest.mark.slow
-def test_what_is_cut_is_numbered_over_all_windows(run, source):
+def test_cut_texts_are_numbered_over_all_windows(run, source):
     lines = [*SENTENCES[:8], "dog " * 90, *SENTENCES[8:12], "men " * 90]
     source.write_text("\n".join(lines))
     code, _, err = run(*command(source, "--json"))

@@ -30,7 +30,7 @@ def models(tmp_path_factory):
         ("similar", "encoder", TEXTS[0] + HOSTILE, "--query", f"a{HOSTILE}"),
     ],
 )
-def test_what_a_command_prints_has_no_control_characters(run, models, words):
+def test_commands_print_no_control_characters(run, models, words):
     code, out, err = run(words[0], "--model", models / words[1], *words[2:])
     assert code in (0, 2)
     assert out or err

@@ -139,7 +139,7 @@ def test_zoo_verify(run, monkeypatch):
     assert (code, report["sound"], len(report["problems"])) == (1, False, 2)
 
 
-def test_what_cannot_be_served(complains, monkeypatch):
+def test_wrong_options_of_serve_are_refused(complains, monkeypatch):
     assert "no model 'tyni'" in complains("serve", "--model", "tyni")
     assert "power of two. Received: max_batch=3" in complains("serve", "--max-batch", "3")
     assert "concurrency=0" in complains("serve", "--concurrency", "0")

@@ -149,7 +149,7 @@ def test_an_inner_width_of_null_is_four_times_the_width(write):
         ({}, {"transformer.ln_f.bias": np.full(D, np.nan, "float32")}, "holds NaN or infinity"),
     ],
 )
-def test_what_is_not_supported_is_named(write, config, change, message):
+def test_unsupported_checkpoints_are_refused(write, config, change, message):
     folder = write(random_tensors() | change, **config)
     with pytest.raises(UserError, match=message):
         load_checkpoint(folder)

@@ -82,7 +82,7 @@ def test_outputs_are_those_of_keras_hub(backbone, preset):
         ("tokenizer.json", {"split": False}, "split is False. Supported: True"),
     ],
 )
-def test_what_is_not_supported_is_refused(file, fields, message, preset):
+def test_unsupported_settings_are_refused(file, fields, message, preset):
     change(preset / file, **fields)
     refused(preset, message)
 

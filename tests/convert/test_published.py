@@ -99,7 +99,7 @@ def test_finetuning_starts_from_it_and_says_so(caches):
 
 
 @pytest.mark.slow
-def test_what_cannot_be_converted_leaves_nothing(tmp_path):
+def test_a_failed_conversion_leaves_no_files(tmp_path):
     checkpoint = write_checkpoint(tmp_path / "checkpoint", hidden_size=12)
     with running_hub() as hub:
         hub.publish(checkpoint)

@@ -216,7 +216,7 @@ def test_vectors_are_those_of_the_library(case, written):
 
 
 @pytest.mark.parametrize("case", REFUSED)
-def test_what_would_give_other_vectors_is_refused_by_name(case, tmp_path):
+def test_unsupported_modules_are_refused_by_name(case, tmp_path):
     from convert.tiny_checkpoints import write_checkpoint
 
     from keras_attention.convert import load_checkpoint

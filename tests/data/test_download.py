@@ -236,7 +236,7 @@ def test_the_second_process_waits_and_finds_the_files(server, tmp_path, capsys):
     assert server.paths == []
 
 
-def test_what_a_killed_download_left_is_removed(server, tmp_path):
+def test_files_of_a_killed_download_are_removed(server, tmp_path):
     folder = tmp_path / "tiny"
     folder.mkdir()
     (folder / f".{NAME}-{'a' * 32}").write_bytes(CONTENT[:7])

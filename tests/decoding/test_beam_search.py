@@ -223,7 +223,7 @@ def test_a_late_winner_is_not_cut_off():
     np.testing.assert_allclose(normalised.scores[0, 0], np.log(0.4) / ((5 + longer + 1) / 6), rtol=1e-5)
 
 
-def test_what_is_cut_at_the_maximum_length_stands_behind_what_ended():
+def test_unfinished_hypotheses_come_after_finished_ones():
     model = RandomModel(1, 5, seed=6, ends=-9.0)
     ended, cut = all_sequences(model, 2)
     found = search(model, beam_size=7, n_best=7, max_length=2, length_penalty=0.5)

@@ -156,7 +156,7 @@ class Network:
         (17, None, 3, TUNED),
     ],
 )
-def test_what_is_saved_is_the_best_candidate(tuned, linear, words, saved):
+def test_the_best_candidate_is_saved(tuned, linear, words, saved):
     rows = held(TARGETS, "accuracy")
     rows.spread, rows.center = 1.0, 0.0
     weights = None if linear is None else [answers(linear)]

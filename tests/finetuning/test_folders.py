@@ -166,7 +166,7 @@ def test_the_network_suits_the_files(tmp_path):
         (("--contrastive",), "--contrastive needs a trained encoder"),
     ],
 )
-def test_what_a_folder_refuses(tmp_path, capsys, flags, message):
+def test_options_for_texts_are_refused_with_a_folder(tmp_path, capsys, flags, message):
     folder = write_pictures(tmp_path / "digits", range(30))
     assert main(["finetune", folder, "--out", str(tmp_path / "mine"), *flags]) == 2
     err = capsys.readouterr().err

@@ -191,7 +191,7 @@ def test_the_server_answers_for_a_recurrent_network(tmp_path):
             assert [one["label"] for one in json.load(answer)["answers"]] == expected
 
 
-def test_what_a_recurrent_classifier_answers(tmp_path):
+def test_a_recurrent_classifier_has_labels_but_no_vectors(tmp_path):
     entry = write_tiny(tmp_path / "lstmn", recurrent_network("lstmn"), task=tiny_task())
     classifier = load(entry.folder)
     view = classifier.attention_view(TEXTS[0])

@@ -73,7 +73,7 @@ def test_a_start_without_a_second_segment_reads_pairs_as_one_sequence(tmp_path):
         ({"linear_start": False}, False, "--pairs apart needs a trained start and its linear start"),
     ],
 )
-def test_what_cannot_be_compared_apart_is_refused(settings, single, complaint, tmp_path):
+def test_pairs_apart_need_pairs_and_a_linear_start(settings, single, complaint, tmp_path):
     data = pairs()
     rows = Examples(data.texts, data.labels) if single else data
     with pytest.raises(UserError, match=complaint):

@@ -122,7 +122,7 @@ def test_from_arrays_in_python_and_on_from_there(tmp_path):
     assert right > 0.75
 
 
-def test_what_a_network_without_texts_refuses(tmp_path):
+def test_a_network_for_images_refuses_options_for_texts(tmp_path):
     images, labels = digits()
     names = [str(label) for label in labels[:40]]
     with pytest.raises(UserError, match="--freeze needs a network with layers in order. Found: a DigitNetwork"):

@@ -145,7 +145,7 @@ def test_after_a_kill_in_the_first_training_the_defaults_come_first_again(start,
     assert len(fits) == 2
 
 
-def test_what_the_user_chose_is_kept_and_a_diverged_training_is_no_end(start, tmp_path, monkeypatch):
+def test_search_keeps_given_settings_and_goes_on_after_a_diverged_training(start, tmp_path, monkeypatch):
     seen = []
 
     def fit(prepared, settings, verbose):

@@ -58,7 +58,7 @@ def test_hostile_files_are_refused_in_one_line(kind, tmp_path, name):
         kind.from_json(base64.b64encode(content).decode())
 
 
-def test_what_is_no_file_is_refused(kind, tmp_path):
+def test_values_other_than_files_are_refused(kind, tmp_path):
     with pytest.raises(UserError, match="missing.png does not exist. Expected: the name of a picture."):
         kind.read("missing.png")
     with pytest.raises(UserError, match="is a folder"):

@@ -65,7 +65,7 @@ def test_a_picture_is_chosen_and_classified(page, tmp_path):
     assert complaints(page) == []
 
 
-def test_what_is_no_picture_or_too_large_is_refused(page, tmp_path):
+def test_other_files_and_large_pictures_are_refused(page, tmp_path):
     choose(page, "digits_tiny")
     status = page.find_element("id", "status")
     (tmp_path / "note.png").write_text("what a wonderful day")

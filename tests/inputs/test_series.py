@@ -96,7 +96,7 @@ def test_forms_of_one_series(zoo):
         (None, "must be numbers"),
     ],
 )
-def test_what_is_no_series_is_refused(zoo, source, message):
+def test_values_other_than_series_are_refused(zoo, source, message):
     source = str(zoo.parent / source) if isinstance(source, str) and ".csv" in source else source
     with pytest.raises(UserError, match=message) as refused:
         classifier().kind.read(source)

@@ -56,7 +56,7 @@ def test_hostile_files_are_refused_in_one_line(kind, tmp_path, name):
         kind.from_json(base64.b64encode(content).decode())
 
 
-def test_what_is_there_of_a_truncated_file_is_read(kind):
+def test_the_samples_of_a_truncated_file_are_read(kind):
     samples = (20_000 * tone()).astype("<i2").tobytes()
     whole = kind.read(wav(data=samples))
     np.testing.assert_array_equal(kind.read(wav(data=samples, announced=2**32 - 1)).samples, whole.samples)

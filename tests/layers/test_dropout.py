@@ -101,7 +101,7 @@ def test_a_batch_of_unknown_size():
     np.testing.assert_array_equal(apply(np.ones((N, D), "float32")).numpy() != 0, expected)
 
 
-def test_what_is_dropped_has_no_gradient_and_may_be_infinite():
+def test_dropped_units_have_no_gradient_and_may_be_infinite():
     import tensorflow as tf
 
     layer = Dropout(0.5, seed=5)

@@ -76,7 +76,7 @@ def test_half_precision_and_a_missing_second_text_give_numbers():
     assert np.isfinite(logits).all()
 
 
-def test_what_does_not_fit_is_refused():
+def test_pooling_of_pairs_needs_segments_and_other_inputs_are_refused():
     with pytest.raises(ValueError, match='`pooling="pair"` needs `num_segments` of at least 2. Received: 1'):
         make_classifier(pooling="pair", num_segments=1)
     model = make_classifier(pooling="pair")

@@ -66,7 +66,7 @@ def test_vectors_are_those_of_the_largest_eigenvalues():
 
 
 @pytest.mark.parametrize("dim", [16, 64])  # 64: more than there are pieces
-def test_what_is_set_and_what_is_not(dim):
+def test_counts_change_embeddings_and_output_bias_alone(dim):
     rows, plain, started = make_rows(), make_model(dim), make_model(dim)
     start.start_with_counts(started, rows, SPECIAL)
     changed = {one.path for one, other in zip(plain.weights, started.weights, strict=True) if np.any(one != other)}

@@ -118,7 +118,7 @@ def test_an_entry_answers_as_before(tmp_path, capsys):
     assert not page.exists()
 
 
-def test_what_the_page_cannot_show(tmp_path, capsys):
+def test_attention_of_documents_is_written_as_html_only(tmp_path, capsys):
     entry = write_tiny(tmp_path / "mine", network(), task=task())
     assert main(["classify", "--model", str(entry.folder), TEXT, "--attention", str(tmp_path / "page.png")]) == 2
     assert "must end with .html" in capsys.readouterr().err

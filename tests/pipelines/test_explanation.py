@@ -100,7 +100,7 @@ def test_long_texts_are_occluded_in_groups_of_adjacent_words(monkeypatch, recwar
 
 
 @pytest.mark.slow
-def test_what_cannot_be_explained():
+def test_wrong_labels_pairs_and_models_are_not_explained():
     with pytest.raises(UserError, match="no label 'ugly'. Labels: bad, good"):
         tiny_classifier().explain("a", label="ugly")
     with pytest.raises(UserError, match="single texts"):

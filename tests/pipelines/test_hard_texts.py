@@ -68,7 +68,7 @@ def test_any_text(compiled, text):
 
 
 @pytest.mark.parametrize("value", NO_TEXTS, ids=repr)
-def test_what_is_no_text_is_refused(pipeline, value):
+def test_values_other_than_texts_are_refused(pipeline, value):
     assert set(answer(pipeline, value).values()) == {"refused"}
 
 

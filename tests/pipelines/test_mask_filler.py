@@ -180,7 +180,7 @@ def test_an_entry_says_how_its_vectors_are_made(tmp_path):
     np.testing.assert_allclose(np.linalg.norm(mean, axis=-1), 1.0, atol=1e-5)
 
 
-def test_what_is_used_otherwise_is_refused(tmp_path):
+def test_a_model_of_another_task_is_refused(tmp_path):
     from keras_attention.pipelines.base import load_pipeline
 
     write_tiny(tmp_path / "tiny", tiny_encoder())

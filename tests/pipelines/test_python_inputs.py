@@ -73,7 +73,7 @@ def test_pairs():
         ({"texts": FRAME, "text": "review", "label": ["mood", "x"]}, "no column 'x'"),
     ],
 )
-def test_what_does_not_fit_is_named(given, message):
+def test_wrong_inputs_are_named(given, message):
     with pytest.raises(UserError, match=message):
         labelled_texts(**given)
     with pytest.raises(UserError, match=message):

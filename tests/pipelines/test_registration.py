@@ -124,7 +124,7 @@ def test_a_name_is_registered_once():
         register_word_counter()
 
 
-def test_what_is_not_registered_is_refused(counter, zoo, tmp_path):
+def test_unregistered_architectures_are_refused(counter, zoo, tmp_path):
     del ARCHITECTURES["WordCounter"]
     try:
         with pytest.raises(UserError, match="has architecture='WordCounter'. Expected: one of "):

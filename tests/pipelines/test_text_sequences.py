@@ -92,7 +92,7 @@ def test_the_mask_only_where_asked_for():
     ("texts", "texts_b", "message"),
     [(["a"], ["b", "c"], "1 texts and 2"), ([3], None, "Received: int 3"), (b"abc", None, "Received: bytes")],
 )
-def test_what_is_no_text_is_refused(texts, texts_b, message):
+def test_values_other_than_texts_are_refused(texts, texts_b, message):
     with pytest.raises(UserError, match=message):
         text_sequences(tokenizer(), texts, texts_b, max_tokens=7)
 

@@ -64,7 +64,7 @@ def test_a_str_stands_alone():
 
 
 @pytest.mark.parametrize("texts", [None, 7, {"a": 1}, b"ab", bytearray(b"ab"), np.array("a"), object()])
-def test_what_is_no_sequence_of_texts_is_named(texts):
+def test_values_other_than_texts_are_named(texts):
     with pytest.raises(UserError, match=f"`texts` must be a str or a list of str. Received: {type(texts).__name__}"):
         as_texts(texts)
 

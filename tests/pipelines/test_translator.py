@@ -55,7 +55,7 @@ def test_one_beam_is_greedy_search_of_the_model():
 
 
 @pytest.mark.slow
-def test_what_translate_returns():
+def test_translate_returns_texts_with_their_attention_and_hypotheses():
     texts = ENGLISH[:2]
     plain = translator().translate(texts)
     assert [type(answer) for answer in plain] == [Translation, Translation]
@@ -124,7 +124,7 @@ def test_a_very_long_line_is_cut_with_a_warning():
         (["\ud800"], "Sentence 1 contains half of a surrogate pair"),
     ],
 )
-def test_what_is_no_text(texts, message):
+def test_values_other_than_texts_are_refused(texts, message):
     with pytest.raises(UserError, match=message):
         translator().translate(texts)
 

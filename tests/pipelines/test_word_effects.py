@@ -154,7 +154,7 @@ def test_refusals(options, message):
     assert message in str(found.value)
 
 
-def test_what_is_too_long_is_refused(monkeypatch):
+def test_long_texts_are_refused(monkeypatch):
     with pytest.raises(UserError, match="Prompt and answer are explained if the model reads both at once: 29 tokens"):
         tiny_generator("char").explain("A dog", max_tokens=60, seed=1)
     monkeypatch.setattr(word_effects, "MOST_EFFECTS", 3)

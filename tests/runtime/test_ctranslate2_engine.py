@@ -115,7 +115,7 @@ def test_search_in_a_graph(pair):
         np.testing.assert_allclose(field, other, atol=1e-4)
 
 
-def test_what_it_does_not_carry(pair, monkeypatch):
+def test_unsupported_options_are_refused(pair, monkeypatch):
     _, theirs = pair
     monkeypatch.setitem(theirs.decoding, "length_offset", 4096)
     with pytest.raises(UserError, match="no coverage penalty"):

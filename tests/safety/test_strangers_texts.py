@@ -209,7 +209,7 @@ def test_a_saved_tokenizer_that_two_readers_would_read_differently(tmp_path):
         load_tokenizer(tmp_path)
 
 
-def test_what_is_quoted_is_cut(tmp_path):
+def test_quoted_texts_are_cut(tmp_path):
     longest = 80 * 4 + len(str(tmp_path)) + 200
 
     def told(folder, change):

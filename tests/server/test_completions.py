@@ -170,7 +170,7 @@ REFUSED = {
 
 @pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
 @pytest.mark.parametrize("case", REFUSED)
-def test_what_cannot_be_answered_is_refused_before_anything_is_sent(served, case, stream):
+def test_wrong_requests_are_refused_before_anything_is_sent(served, case, stream):
     expected, body, message = REFUSED[case]
     if case == "usage of no stream" and stream:
         return

@@ -143,6 +143,6 @@ def test_alternatives_choose_a_model_by_languages_too():
         assert send("POST", "/v1/alternatives", body | wrong)[0] == 422
 
 
-def test_what_is_demanded_of_a_translation_is_checked():
+def test_constraints_of_a_translation_are_checked():
     for wrong in ({"prefix": 3}, {"terms": ["dog"]}, {"terms": {"dog": 1}}, {"do_not_translate": "dog"}):
         assert translate(texts=["a"], **wrong)[0] == 422

@@ -172,7 +172,7 @@ def test_words_that_decide(ask, models):
         ("/v1/encode", {"texts": ["a"], "model": "moods"}, "moods does not encode"),
     ],
 )
-def test_what_cannot_be_answered(ask, path, body, told):
+def test_wrong_requests_get_422(ask, path, body, told):
     status, found = ask(path, **body)
     assert status == 422
     assert told in (found["error"]["message"] if path == "/v1/embeddings" else found["error"])

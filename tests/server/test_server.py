@@ -170,7 +170,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("case", REFUSED)
-def test_what_cannot_be_answered_is_refused_as_json(server, ask, case):
+def test_wrong_requests_are_refused_as_json(server, ask, case):
     expected, path, body = REFUSED[case]
     status, _, found = ask("POST" if path.startswith("/v1") else "GET", path, body)
     assert (status, list(found)) == (expected, ["error"])

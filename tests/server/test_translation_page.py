@@ -83,7 +83,7 @@ def test_a_language_that_was_assumed_is_not_called_detected(page):
     assert "English assumed" in element(page, "status").text
 
 
-def test_what_one_types_takes_the_place_of_the_example(page):
+def test_typed_text_replaces_the_example(page):
     page.execute_script("$('text').focus(); TEXT.show({ source: 'An example.' })")
     assert element(page, "text").get_attribute("value") == "An example."
     page.switch_to.active_element.send_keys("Hello")

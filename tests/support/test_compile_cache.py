@@ -63,7 +63,7 @@ def linked(cache, graph=GRAPH):
     return sorted(path.name for path in cache.session.iterdir())
 
 
-def test_what_one_process_compiles_the_next_one_reads(opened):
+def test_the_next_process_reads_compiled_programs(opened):
     first = opened()
     compile_program(first)
     first.write(GRAPH, GRAPH_CONTENT)

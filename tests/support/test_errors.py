@@ -57,7 +57,7 @@ def test_a_value_is_quoted_within_the_limit(value, text):
         (b'["\xed\xa0\x80"]', "utf-8"),
     ],
 )
-def test_what_is_no_strict_json_is_refused(content, reason):
+def test_text_other_than_strict_json_is_refused(content, reason):
     with pytest.raises(ValueError, match=reason):
         parse_json(content)
 

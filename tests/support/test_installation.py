@@ -37,7 +37,7 @@ def test_a_checkout_is_named_by_its_folder():
         ),
     ],
 )
-def test_what_pip_keeps_of_the_origin_is_used(origin, expected, tmp_path, monkeypatch):
+def test_the_origin_that_pip_records_is_used(origin, expected, tmp_path, monkeypatch):
     (tmp_path / "a checkout").mkdir()
     (tmp_path / "a.whl").touch()
     kept = (

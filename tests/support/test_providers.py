@@ -6,7 +6,7 @@ import keras_attention  # noqa: F401  (provides its own)
 from keras_attention.support.providers import provide, provided
 
 
-def test_what_the_catalog_provides_is_there():
+def test_the_catalog_provides_its_functions():
     assert provided("published_entry").__module__ == provided("trained_network").__module__ == "keras_attention.catalog"
 
 

@@ -131,7 +131,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize("case", WRONG)
-def test_what_fits_not_together_is_refused(case, tmp_path):
+def test_inconsistent_vocabulary_and_merges_are_refused(case, tmp_path):
     change, message = WRONG[case]
     vocabulary, merges = (list(part) for part in pieces())
     special = {"end": END}

@@ -45,7 +45,7 @@ def test_every_voice_has_its_own_ids():
         (",,,", ["<unk>"] * 4),
     ],
 )
-def test_what_is_no_note_is_unknown(text, expected):
+def test_text_other_than_notes_is_unknown(text, expected):
     known = tokenizer()
     assert known.tokens(known.encode([text])[0]) == expected
 

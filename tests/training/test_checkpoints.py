@@ -38,7 +38,7 @@ CASES = [
 ]
 
 
-def test_what_is_written_is_read(folder):
+def test_written_arrays_are_read(folder):
     found, state = checkpoints.read(checkpoints.latest_valid(folder))
     assert state == STATE
     expected = arrays(11)

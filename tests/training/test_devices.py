@@ -112,7 +112,7 @@ def untouched(monkeypatch):
     ],
 )
 @pytest.mark.usefixtures("untouched")
-def test_what_is_left_open_is_chosen_for_the_device(monkeypatch, device, asked, large, chosen, sentence):
+def test_open_settings_are_chosen_for_the_device(monkeypatch, device, asked, large, chosen, sentence):
     monkeypatch.setattr(devices, "find_device", lambda: device)
     settings = accelerate(AccelerationSettings(*asked), large)
     assert (settings.mixed_precision, settings.jit_compile) == chosen

@@ -92,7 +92,7 @@ def test_value_loss_is_the_divergence_of_keras():
     np.testing.assert_allclose(value_loss(student, student, same), 0, atol=1e-6)
 
 
-def test_what_only_one_of_them_has_does_not_change_the_relations():
+def test_tokens_of_one_model_alone_do_not_change_the_relations():
     student, teacher = normal(B, T, H, K), normal(B, S, H, K)
     before = float(value_loss(student, teacher, ALIGNED))
     student[1, 1:3] = 7.0
@@ -101,7 +101,7 @@ def test_what_only_one_of_them_has_does_not_change_the_relations():
     assert float(value_loss(student, teacher, ALIGNED)) == pytest.approx(before, rel=1e-5)
 
 
-def test_what_only_one_of_them_has_changes_nothing():
+def test_tokens_of_one_model_alone_do_not_change_the_losses():
     hidden, teacher = normal(B, T, D), normal(B, S, D)
     student, wanted = softmax(normal(B, H, T, T)).astype("float32"), softmax(normal(B, H, S, S)).astype("float32")
     before = [float(hidden_loss(hidden, teacher, ALIGNED)), float(attention_loss(student, wanted, ALIGNED))]

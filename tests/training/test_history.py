@@ -52,7 +52,7 @@ def test_state_survives_a_checkpoint():
     assert vars(other) == vars(stopping)
 
 
-def test_what_is_wrong_is_named():
+def test_wrong_arguments_are_named():
     with pytest.raises(ValueError, match=r"one of \['val_bleu'\]. Received: monitor='val_blue'"):
         EarlyStopping("val_blue").update({"val_bleu": 1.0}, 1)
     with pytest.raises(ValueError, match="mode='up'"):

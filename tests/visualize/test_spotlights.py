@@ -44,7 +44,7 @@ def test_it_is_written_with_one_panel_per_word(tmp_path):
     assert view()._repr_png_().startswith(b"\x89PNG")
 
 
-def test_what_cannot_be_drawn(tmp_path):
+def test_wrong_formats_weights_and_lengths_are_not_drawn(tmp_path):
     with pytest.raises(UserError, match="look.gif"):
         view().save(tmp_path / "look.gif")
     with pytest.raises(UserError, match="201 words. At most 200"):

@@ -53,7 +53,7 @@ def change_json(path, change):
     write_manifest(path.parent)
 
 
-def test_what_is_written(sound):
+def test_a_written_entry_has_its_files_and_manifest(sound):
     entry = read_entry(sound)
     assert entry.files == FILES
     assert entry.name == "tiny_entry"

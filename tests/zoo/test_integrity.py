@@ -58,7 +58,7 @@ def test_oversized_entries_are_refused_at_once(sound, tmp_path, monkeypatch, nam
     assert not any(str(path).endswith((".h5", ".model", ".png")) for path in hashed)
 
 
-def test_what_a_card_writes_to_a_terminal_is_text(sound, tmp_path):
+def test_control_characters_of_a_card_are_removed(sound, tmp_path):
     shutil.copytree(sound, tmp_path / "entry")
     entry = read_entry(tmp_path / "entry")
     with (tmp_path / "entry" / "CARD.md").open("a") as card:

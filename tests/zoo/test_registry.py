@@ -102,7 +102,7 @@ def test_a_name_that_no_file_system_could_have(zoo, name):
 
 
 @pytest.mark.parametrize("name", [None, 3, b"rnn_dates", "", " ", "\0", "a\0b"])
-def test_what_is_no_name(zoo, name):
+def test_values_other_than_names_are_refused(zoo, name):
     with pytest.raises(UserError, match="name or folder of a model|no model"):
         find_entry(name)
 

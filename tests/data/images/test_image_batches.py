@@ -68,7 +68,7 @@ def test_half_of_the_images_are_mirrored():
     assert 0 < mirrored < N
 
 
-def test_what_is_erased_is_a_rectangle_of_limited_sides():
+def test_a_rectangle_of_limited_sides_is_erased():
     generator = np.random.PCG64(5)
     sizes = set()
     for _ in range(200):

@@ -43,7 +43,7 @@ def test_every_text_can_be_read_from_the_rows(sequence_length):
     assert [chunk.tolist() for chunk in chunks] == expected
 
 
-def test_what_no_text_fills_is_padding():
+def test_places_without_text_are_padding():
     rows = PackedSequences.pack(make_texts(LENGTHS), 31, **SPECIAL_IDS)
     padding = rows.block_ids == 0
     assert padding.any()

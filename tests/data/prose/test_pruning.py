@@ -31,7 +31,7 @@ def test_keeps_every_character_where_it_can_stand():
     assert [text.replace(" ", "") for text in pruned.decode(pruned.encode(texts))] == ["dogshank!", "dog鬼gnuhanks"]
 
 
-def test_what_is_kept_is_cut_as_before():
+def test_remaining_pieces_cut_words_as_before():
     pruned, kept = pruned_to("dog", "gnu")
     (before,), (after,) = (tokenizer.encode(["dog gnu dog! gnu"]) for tokenizer in (FULL, pruned))
     np.testing.assert_array_equal(kept[after], before)

@@ -33,7 +33,7 @@ def pairs_of(rows):
 
 
 @pytest.mark.parametrize("sequence_length", [5, 19, 67, 131])
-def test_what_follows_follows_and_what_does_not_is_of_another_document(sequence_length):
+def test_pairs_are_of_adjacent_texts_or_of_two_documents(sequence_length):
     starts = {sentence[0] for document in DOCUMENTS for sentence in document if len(sentence)}
     for first, second, follows in pairs_of(pair_sentences(DOCUMENTS, sequence_length, **SPECIAL_IDS)):
         assert len(first)

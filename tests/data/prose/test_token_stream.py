@@ -103,7 +103,7 @@ def test_saved_values_are_read_back(tmp_path):
     assert isinstance(found, TokenStream)
 
 
-def test_what_is_wrong_is_named(tmp_path):
+def test_wrong_settings_and_short_texts_are_named(tmp_path):
     with pytest.raises(UserError, match="200 tokens to train on. Expected: 300 for a batch of 9 windows of 30"):
         WindowBatches(np.zeros(200, "int32"), 30, 9)
     with pytest.raises(ValueError, match="`max_tokens` must be positive. Received: max_tokens=0"):

@@ -128,7 +128,7 @@ HOSTILE = {
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-def test_what_is_no_series_is_refused_in_one_line(name, tmp_path):
+def test_damaged_series_are_refused_in_one_line(name, tmp_path):
     content, message = HOSTILE[name]
     path = tmp_path / name
     if name == "huge.npy":

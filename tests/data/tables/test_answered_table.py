@@ -51,7 +51,7 @@ def test_lines_of_json_are_kept_letter_by_letter(tmp_path):
     assert json.loads(answered(table, 1.5, None).splitlines()[1])["label"] == 1.5
 
 
-def test_what_has_no_label_or_several(tmp_path):
+def test_rows_with_no_label_or_several(tmp_path):
     (tmp_path / "a.csv").write_text("text\na\n")
     table = AnsweredTable(tmp_path / "a.csv", "text", separator=";")
     (row,) = table.rows()

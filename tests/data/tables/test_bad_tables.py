@@ -90,7 +90,7 @@ def test_the_summary_counts_by_reason(tmp_path):
     assert table.summary() == "read 1,014, used 1,011, skipped 3 (2 empty text, 1 too many fields)"
 
 
-def test_what_was_found_is_cut_to_80_characters(tmp_path):
+def test_quoted_cells_are_cut_to_80_characters(tmp_path):
     path = tmp_path / "table.csv"
     path.write_text("text,label\n" + "\x01" * 200_003 + "\n")
     with pytest.raises(UserError, match=r"found 1 \('[^']{76}\.\.\.\)\. Expected"):

@@ -134,7 +134,7 @@ def test_dates_are_made(tmp_path):
         ({"data": "files", "source": "no.en", "target": "no.de"}, "no.en"),
     ],
 )
-def test_what_is_wrong_is_named(settings, told):
+def test_wrong_settings_are_named(settings, told):
     with pytest.raises(UserError, match=told):
         load_translation_data(**settings)
 

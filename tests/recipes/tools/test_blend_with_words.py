@@ -49,7 +49,7 @@ def test_the_blend_is_better_and_the_card_says_what_each_part_has(kind, held, tm
     np.testing.assert_allclose(ratio, np.full_like(ratio, ratio.flat[0]), rtol=1e-3)
 
 
-def test_what_it_refuses(tmp_path):
+def test_missing_files_and_thresholds_are_refused(tmp_path):
     files = [*write_tables(tmp_path, "multilabel"), "--label", "label"]
     write_tiny(tmp_path / "tiny", tiny_classifier("multilabel").model, task=task("multilabel"))
     for more, message in (

@@ -40,7 +40,7 @@ def test_the_same_seed_gives_the_same_table(tables):
     assert made(tables) != made(tables, "--seed", "5", out="other.tsv")
 
 
-def test_what_is_made_stays_a_translation():
+def test_additional_pairs_are_translations():
     found = TOOL["additional_pairs"](PAIRS, seed=7)
     assert 20 <= len(found) < len(PAIRS)
     assert any(source.count("Tom") == 2 == target.count("Tom") for source, target in found)
