@@ -36,6 +36,8 @@ from keras_attention.server.requests import (
     ExplainRequest,
     SimilarReply,
     SimilarRequest,
+    WordEffectsReply,
+    WordEffectsRequest,
     ZeroShotReply,
     ZeroShotRequest,
     alternatives,
@@ -43,6 +45,7 @@ from keras_attention.server.requests import (
     explain,
     look,
     similar,
+    word_effects,
     zero_shot,
 )
 from keras_attention.server.served_models import activities_of, known_models, load_models
@@ -54,8 +57,8 @@ from keras_attention.zoo.schema import ARCHITECTURES
 
 PAGES = ("/", "/attention", "/ticket", "/health", "/ready", "/metrics")
 QUESTIONS = (
-    *("/v1/attention", "/v1/alternatives", "/v1/explain", "/v1/embeddings", "/v1/similar", "/v1/zero-shot"),
-    *("/v1/completions", "/v1/models"),
+    *("/v1/attention", "/v1/alternatives", "/v1/explain", "/v1/word-effects", "/v1/embeddings", "/v1/similar"),
+    *("/v1/zero-shot", "/v1/completions", "/v1/models"),
 )
 ERRORS = {
     code: {"model": Error, "description": description}
@@ -187,6 +190,12 @@ def _add_questions(app, server):
     async def words(request: ExplainRequest):
         """Returns how much the probability of a label falls when each word is left out."""
         name, explanation = await server.answer(explain, request, "classify")
+        return JSONResponse({"model": name, **explanation.as_json()})
+
+    @app.post("/v1/word-effects", response_model=WordEffectsReply, responses=ERRORS)
+    async def deciding_words(request: WordEffectsRequest):
+        """Returns how much the probability of each word of an answer falls when a word of the text is left out."""
+        name, explanation = await server.answer(word_effects, request, None if request.model else "translate")
         return JSONResponse({"model": name, **explanation.as_json()})
 
     @app.post("/v1/alternatives", response_model=AlternativesReply, responses=ERRORS)

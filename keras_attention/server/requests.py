@@ -17,6 +17,7 @@ from keras_attention.support.errors import UserError
 
 EXPLAINED_CHARACTERS = 16_384
 MOST_TOKENS_OF_A_CHARACTER = 18  # after NFKC normalization
+ANSWERS_OF_WORDS = {"translations": {"seed"}, "continuation": {"target"}}  # and the options that do not apply
 TEXTS = "texts"  # the first field of texts and of pairs
 Texts = Annotated[list[str], Field(min_length=1)]
 
@@ -193,6 +194,70 @@ def explain(pipeline, request):
     if longest > EXPLAINED_CHARACTERS:  # because there are as many copies of the text as words
         raise UserError(f"A text to explain has at most {EXPLAINED_CHARACTERS:,} characters. Received: {longest:,}")
     return pipeline.explain(request.text, request.text_b, label=request.label)
+
+
+class WordEffectsRequest(Request):
+    """A text whose words are hidden one by one, to explain each word of the model's answer to it."""
+
+    text: str = Field(examples=["A dog runs."])
+    target: str | None = Field(None, description="A translation to explain; default: the model's own.")
+    contrast: Annotated[list[str], Field(min_length=2, max_length=2)] | None = Field(
+        None, description="A word of the answer, and another one: why this one and not that one?"
+    )
+    position: int | None = Field(None, ge=0, description="Which of the words that equal the first one of `contrast`.")
+    seed: int | None = Field(None, description="Of a continuation; default: another one each time.")
+    source_language: str | None = Field(None, description="See /v1/translate.")
+    target_language: str | None = Field(None, description="See /v1/translate.")
+
+    @property
+    def texts(self):
+        return [self.text]
+
+
+class ContrastedWord(BaseModel):
+    """Why a word of the answer is preferred to another word."""
+
+    position: int = Field(description="Among `targets`, counted from 0.")
+    word: str
+    other: str
+    log_ratio: float = Field(description="log p(word) - log p(other), each given the answer before it.")
+    effects: list[float] = Field(description="How much `log_ratio` falls without each source word.")
+
+
+class EffectsOnAnAnswer(BaseModel):
+    """What each word of one sentence contributes to each word of the answer."""
+
+    text: str
+    answer: str
+    sources: list[str] = Field(description="The words that are left out; of a language model, also those it wrote.")
+    targets: list[str] = Field(description="The words of the answer.")
+    log_probs: list[float] = Field(description="Of each target word, given the text and the answer before it.")
+    effects: list[list[float | None]] = Field(
+        description="A row for each target word: how much its log probability falls without each source word; null "
+        "where the source word does not precede it."
+    )
+    contrast: ContrastedWord | None
+    truncated: bool = Field(description="True if the text was too long and its end was ignored.")
+
+
+class WordEffectsReply(BaseModel):
+    """The effects, sentence by sentence."""
+
+    model: str
+    text: str
+    answer: str
+    sentences: list[EffectsOnAnAnswer]
+
+
+def word_effects(pipeline, request):
+    """What each word contributes to each word of an answer, as an `AnswerExplanation`."""
+    if pipeline.answer_kind not in ANSWERS_OF_WORDS:
+        raise UserError("This model writes no text, so no word of an answer can be explained. See /v1/explain.")
+    names = ("target", "contrast", "position", "seed")
+    options = {name: getattr(request, name) for name in names if getattr(request, name) is not None}
+    if excluded := sorted(options.keys() & ANSWERS_OF_WORDS[pipeline.answer_kind]):
+        raise UserError(f"`{excluded[0]}` cannot be given for this model.")
+    return pipeline.explain(request.text, **options)
 
 
 class AlternativesRequest(Request):

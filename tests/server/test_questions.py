@@ -10,9 +10,11 @@ import numpy as np
 import pytest
 from server.tiny_zoo import server_in_this_process, write_tiny_zoo
 from zoo.tiny_bert import TEXTS, tiny_encoder, write_tiny
+from zoo.tiny_entry import ENGLISH
+from zoo.tiny_gpt import tiny_generator
 
 from keras_attention.pipelines.classifier import ZeroShotClassifier
-from keras_attention.server.requests import EmbeddingsReply, ExplainReply, SimilarReply, ZeroShotReply
+from keras_attention.server.requests import EmbeddingsReply, ExplainReply, SimilarReply, WordEffectsReply, ZeroShotReply
 
 pytestmark = pytest.mark.slow
 
@@ -23,6 +25,7 @@ def served(tmp_path_factory):
     zoo = tmp_path_factory.mktemp("zoo")
     write_tiny_zoo(zoo)
     write_tiny(zoo / "vectors", tiny_encoder())
+    tiny_generator("char").save(zoo / "stories")
     with server_in_this_process(zoo) as found:
         yield found
 
@@ -146,6 +149,32 @@ def test_words_that_decide(ask, models):
     assert (status, found["label"], found["words"][-1]["second"]) == (200, "b", True)
 
 
+def test_words_that_decide_each_word_of_a_translation(ask, models):
+    status, found = ask("/v1/word-effects", text=ENGLISH[0])
+    WordEffectsReply.model_validate(found, extra="forbid", strict=True)
+    expected = models["words"].explain(ENGLISH[0]).as_json()
+    assert (status, found.pop("model"), found["answer"]) == (200, "words", expected["answer"])
+    (sentence,), (own,) = found["sentences"], expected["sentences"]
+    assert (sentence["sources"], sentence["targets"]) == (own["sources"], own["targets"])
+    np.testing.assert_allclose(sentence["effects"], own["effects"], atol=1e-4)
+    options = {"target": "2016-08-21", "contrast": ["2016", "2017"]}
+    status, found = ask("/v1/word-effects", text=ENGLISH[0], model="words", **options)
+    WordEffectsReply.model_validate(found, extra="forbid", strict=True)
+    (own,) = models["words"].explain(ENGLISH[0], **options).as_json()["sentences"]
+    assert (status, found["answer"]) == (200, "2016-08-21")
+    assert found["sentences"][0]["contrast"]["log_ratio"] == pytest.approx(own["contrast"]["log_ratio"], abs=1e-4)
+
+
+def test_words_that_decide_each_word_of_a_continuation(ask, models):
+    status, found = ask("/v1/word-effects", text="a dog", model="stories", seed=3)
+    WordEffectsReply.model_validate(found, extra="forbid", strict=True)
+    expected = models["stories"].explain("a dog", seed=3).as_json()
+    assert (status, found["answer"]) == (200, expected["answer"])
+    own = expected["sentences"][0]["effects"]
+    for row, effects in zip(found["sentences"][0]["effects"], own, strict=True):
+        assert row == pytest.approx(effects, abs=1e-4)
+
+
 @pytest.mark.parametrize(
     ("path", "body", "told"),
     [
@@ -169,6 +198,13 @@ def test_words_that_decide(ask, models):
         ("/v1/zero-shot", {"texts": ["a"], "labels": ["b", "c"], "model": "words"}, "words does not encode"),
         ("/v1/explain", {"text": "a", "model": "gaps"}, "gaps does not classify"),
         ("/v1/explain", {"text": "a", "model": "moods", "label": "ugly"}, "no label 'ugly'"),
+        ("/v1/word-effects", {"text": "a", "model": "moods"}, "writes no text"),
+        ("/v1/word-effects", {"text": "a", "model": "words", "seed": 1}, "`seed` cannot be given"),
+        ("/v1/word-effects", {"text": "a", "model": "stories", "target": "b"}, "`target` cannot be given"),
+        ("/v1/word-effects", {"text": "a", "contrast": ["b"]}, "contrast"),
+        ("/v1/word-effects", {"text": "a", "contrast": ["b", "b"]}, "two different words"),
+        ("/v1/word-effects", {"text": "a", "position": 0}, "`position` needs `contrast`"),
+        ("/v1/word-effects", {"text": "a", "target_language": "fi"}, "No model translates"),
         ("/v1/encode", {"texts": ["a"], "model": "moods"}, "moods does not encode"),
     ],
 )

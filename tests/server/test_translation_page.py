@@ -90,6 +90,54 @@ def test_typed_text_replaces_the_example(page):
     assert element(page, "text").get_attribute("value") == "Hello"
 
 
+def test_a_word_of_the_translation_shows_which_words_decide_it(page, models):
+    choose(page, "dates")
+    choose(page, "a_en_de")
+    text, translator = ENGLISH[1], models["a_en_de"]
+    write(page, text)
+    until(page, lambda: answers(page) == best(models, "a_en_de", text), "an answer")
+    explained = translator.explain(text).sentences[0]
+    place = page.find_elements(
+        "css selector", "#answers li:first-child .what .token, #answers li:first-child .what span"
+    )
+    place[-1].click()
+    until(page, lambda: element(page, "explained").is_displayed(), "the words that decide")
+    last = len(explained.targets) - 1
+    assert element(page, "explained-label").text == f"“{explained.targets[last]}”"
+    assert element(page, "words").text == text
+    shown = page.execute_script(
+        "return [...document.querySelectorAll('#words span')].map((e) => [e.textContent, e.title])"
+    )
+    numbers = [f"{'+' if effect > 0 else '-'}{abs(effect):.4f}" for effect in explained.effects[last]]
+    assert [word for word, _ in shown] == explained.sources
+    assert [float(number) for _, number in shown] == pytest.approx([float(one) for one in numbers], abs=2e-3)
+    assert complaints(page) == []
+
+
+def test_terms_of_the_user_stand_in_the_translation(page):
+    choose(page, "dates")
+    assert not element(page, "demands").is_displayed()
+    choose(page, "a_en_de")
+    write(page, ENGLISH[0])
+    element(page, "demands").find_element("tag name", "summary").click()
+    write(page, f"{ENGLISH[0].split()[1]} = Schnee", "terms")
+    until(page, lambda: answers(page) and "Schnee" in answers(page)[0], "the term")
+    write(page, "Anna", "terms")
+    until(page, lambda: answers(page) and "Schnee" not in answers(page)[0], "no term")
+    element(page, "terms").clear()
+    element(page, "demands").find_element("tag name", "summary").click()
+    assert complaints(page) == []
+
+
+def test_only_languages_with_a_model_can_be_chosen_as_targets(page):
+    choose(page, "dates")
+    choose(page, "b_de_en")
+    options = {one.text: one.is_enabled() for one in Select(element(page, "to")).options}
+    assert options == {"English": True, "French": False, "German": False}
+    select(page, "from", "Detect language")
+    assert all(one.is_enabled() for one in Select(element(page, "to")).options)
+
+
 def test_two_languages_choose_the_model_and_a_model_shows_its_languages(page, models):
     choose(page, "dates")
     choose(page, "b_de_en")

@@ -11,7 +11,7 @@
 //   raw             whether scores are logarithms, which are shown on demand
 const GAP = "[MASK]";
 const ANSWERS = {
-  translations: { ask: askTranslations, raw: true, after(rows) { if (pairOf(model)) showWords($("answers").firstElementChild, rows[0].text); } },
+  translations: { ask: askTranslations, raw: true, after(rows) { written = rows[0].text; if (pairOf(model)) showWords($("answers").firstElementChild, written); } },
   labels: { ask: askLabels, parts: ["table"], isOfLabels: true },
   fillings: { ask: askFillings, parts: ["gap"], missing: () => $("text").value.toUpperCase().includes(GAP) ? "" : `Write ${GAP} where a word is missing.` },
   neighbours: { ask: askNeighbours, parts: ["second", "labelled"], examples: bySource, secondTitle: "Texts to compare it with, one on each line", secondRows: 4 },
@@ -24,10 +24,10 @@ function answerOf(one) { return ANSWERS[one.answer] || ANSWERS.fields; }
 
 async function askTranslations(signal) {
   const chosen = isDetecting() ? { target_language: $("to").value } : { model: model.name };
-  const found = await call("/v1/translate", { texts: [$("text").value], ...chosen, n_best: mostTranslations() }, signal), [answer] = found.answers;
+  const found = await call("/v1/translate", { texts: [$("text").value], ...chosen, n_best: mostTranslations(), ...(pairOf(model) && demands()) }, signal), [answer] = found.answers;
   if (!signal.aborted) adopt(found.model);
   const rows = answer.translations.map((one) => ({ text: one.text, score: one.score.toFixed(2), share: 0 }));
-  const hint = pairOf(model) && answer.source_tokens.length ? "choose a word to change it" : "";
+  const hint = pairOf(model) && answer.source_tokens.length ? "choose a word to change it, and to see what decides it" : "";
   const reason = answer.translations[0].reason, certainty = reason === "wrong language" ? "assumed" : "detected";
   const language = chosen.target_language && `${languageName(found.source_language)} ${certainty}`;
   return { rows, notes: [language, ...notes(answer, reason), hint].filter(Boolean) };

@@ -16,7 +16,7 @@ async function start() {
   }
   $("activities").hidden = activities.length < 2;
   $("model").addEventListener("change", () => choose());
-  for (const id of ["text", "text-b", "labels"]) $(id).addEventListener("input", () => { clearTimeout(timer); timer = setTimeout(ask, DEBOUNCE_MS); });
+  for (const id of ["text", "text-b", "labels", "terms"]) $(id).addEventListener("input", () => { clearTimeout(timer); timer = setTimeout(ask, DEBOUNCE_MS); });
   $("gap").addEventListener("click", insertGap);
   startInputs();
   $("file").addEventListener("change", readFile);
@@ -57,6 +57,13 @@ function choose(detect = false) {
   $("text").maxLength = input.longest();
   $("answers").replaceChildren(); hideView();  // those of another model
   preselectColumns();
+  const examples = showExamples();
+  input.show(examples[0]);
+  ask();
+}
+// The buttons of the model's examples; returns these.
+function showExamples() {
+  const input = inputOf(model), answer = answerOf(model);
   $("examples").replaceChildren();
   const examples = (answer.examples || ((all) => all))(model.examples).filter((one) => one.source);
   for (const example of examples) {
@@ -65,8 +72,7 @@ function choose(detect = false) {
     input.label(button, example, $("examples").childElementCount);
     button.addEventListener("click", () => { input.show(example); ask(); });
   }
-  input.show(examples[0]);
-  ask();
+  return examples;
 }
 // The first sentence of a description, which says what the model is for, and the others.
 function sentences(text) { const end = text.search(/\.\s/); return end < 0 ? [text, ""] : [text.slice(0, end + 1), text.slice(end + 1).trim()]; }

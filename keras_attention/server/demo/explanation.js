@@ -1,6 +1,7 @@
 "use strict";
-// Which words of a text decide about its label.
-const FULL_COLOUR = 0.1;  // as in visualize/pages.py
+// Which words of a text decide about its label, or about one word of its translation.
+const FULL_COLOUR = 0.1, FULL_LOG = 1;  // as in visualize/pages.py and effect_pages.py
+let effects = null;  // of the words of one translation
 
 // Colours each word by how much the probability of the best label falls without it.
 async function explain() {
@@ -14,11 +15,46 @@ async function explain() {
     const full = found.label === null ? largest : Math.max(largest, FULL_COLOUR);
     colour($("words"), found.text, found.words.filter((word) => !word.second), full);
     colour($("words-b"), found.text_b || "", found.words.filter((word) => word.second), full);
-    $("explained-label").textContent = found.label ?? "the number";
-    $("effect").textContent = ""; $("explained").hidden = false; $("explain").hidden = true; tell(before);
+    showExplained(found.label ?? "the number"); $("explain").hidden = true; tell(before);
   } catch (error) {
     if (error.name !== "AbortError") tell(error.message, true);
   } finally { $("explain").disabled = false; finished(); }
+}
+function showExplained(what) { $("explained-label").textContent = what; $("effect").textContent = ""; $("explained").hidden = false; }
+// Colours the words of the text by how much the probability of one word of its translation falls without each. `start` and
+// `end` are the places of this word; those that the model reads as one are explained together.
+async function explainWord(translation, start, end, signal) {
+  const text = $("text").value;
+  $("explained").hidden = true;
+  try {
+    if (effects?.text !== text || effects.translation !== translation || effects.model !== model.name) {
+      const own = translation === written, found = await call("/v1/word-effects", { model: model.name, text, ...(!own && { target: translation }) }, signal);
+      effects = { text, translation, model: model.name, sentences: found.sentences };
+    }
+    if (signal.aborted || !$("text").value) return;
+    const all = [];  // [where the target word is, its sentence, its number there]
+    let read = 0, wrote = 0;
+    for (const one of effects.sentences) {
+      const from = text.indexOf(one.text, read), to = translation.indexOf(one.answer, wrote);
+      places(one.answer, one.targets).forEach(([first, last], at) => all.push({ first: to + first, last: to + last, one, at, from }));
+      read = from + one.text.length; wrote = to + one.answer.length;
+    }
+    const shared = (word) => Math.min(word.last, end) - Math.max(word.first, start);
+    const best = all.filter((word) => shared(word) > 0).sort((a, b) => shared(b) - shared(a))[0];
+    if (!best) return;
+    const { one, at, from } = best, full = Math.max(FULL_LOG, ...one.effects[at].map(Math.abs)), inSigns = (place) => [...text.slice(0, from + place)].length;
+    const words = places(one.text, one.sources).map(([first, last], i) => ({ text: one.sources[i], start: inSigns(first), end: inSigns(last), effect: one.effects[at][i] }));
+    colour($("words"), text, words, full); $("words-b").replaceChildren();
+    showExplained(`“${one.targets[at]}”`);
+  } catch (error) {
+    if (error.name === "AbortError") return;
+    $("words").textContent = error.message; $("words-b").replaceChildren(); showExplained("it");
+  }
+}
+// [start, end] of each part of a text, in the order of the text.
+function places(text, parts) {
+  let done = 0;
+  return parts.map((part) => { const start = Math.max(done, text.indexOf(part, done)); done = start + part.length; return [start, done]; });
 }
 function colour(place, text, words, full) {
   const letters = [...text];  // places are counted in characters

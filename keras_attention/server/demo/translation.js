@@ -1,6 +1,6 @@
 "use strict";
 // The two menus of languages, by which the page chooses a translator. `translations` has the best model of each pair.
-let translations = [];
+let translations = [], written = "";  // `written` is the model's own translation
 const DETECT = "";
 const languageNames = new Intl.DisplayNames(["en"], { type: "language" });
 function languageName(code) { try { return languageNames.of(code); } catch { return code; } }
@@ -31,7 +31,18 @@ function chooseLanguages(changed) {
   }
   $("model").value = translations.find(fits).model;
   model = models.find((one) => one.name === $("model").value);
-  describe(); ask();
+  offerTargets(); describe(); showExamples(); $("answers").replaceChildren(); hideView(); ask();
+}
+// Only languages into which a model translates from the chosen one.
+function offerTargets() {
+  const from = $("from").value, pairs = translations.filter((one) => [DETECT, one.source_language].includes(from));
+  for (const option of $("to").options) option.disabled = !pairs.some((one) => one.target_language === option.value);
+}
+// What the user demands of the translation, as fields of a request: "word = translation" on a line, or a name to keep.
+function demands() {
+  const lines = $("terms").value.split("\n").map((line) => line.split("=").map((part) => part.trim())).filter(([first]) => first);
+  const terms = Object.fromEntries(lines.filter((line) => line.length > 1)), names = lines.filter((line) => line.length === 1).map(([name]) => name);
+  return { ...(Object.keys(terms).length && { terms }), ...(names.length && { do_not_translate: names }) };
 }
 // What was written becomes the text, if there is a translator the other way round.
 function swapLanguages() {
@@ -45,9 +56,10 @@ function swapLanguages() {
 // The menus show the languages of the chosen model.
 function showLanguages(detect) {
   const pair = pairOf(model);
-  $("languages").hidden = !pair;
+  $("languages").hidden = $("demands").hidden = !pair;
   if (!pair) return;
   $("from").value = detect ? DETECT : pair.source; $("to").value = pair.target;
+  offerTargets();
 }
 // A model that the server has chosen.
 function adopt(name) {
@@ -60,12 +72,14 @@ function adopt(name) {
 // The words of a translation as buttons: each offers other words at its place, and what follows is translated anew.
 function showWords(item, text) {
   const place = item.querySelector(".what");
-  let position = 0;
+  let position = 0, start = 0;
   place.replaceChildren();
   for (const part of text.split(/(\s+)/)) {
+    const from = start;
+    start += part.length;
     if (!part.trim()) { place.append(part); continue; }
     const at = position++, word = make("span", part, place);
-    clickable(word, () => askAlternatives(item, text, at, word));
+    clickable(word, async () => { await askAlternatives(item, text, at, word); if (word.classList.contains("chosen")) await explainWord(text, from, from + part.length, asked.signal); });
   }
 }
 async function askAlternatives(item, translation, position, word) {
@@ -82,7 +96,7 @@ async function askAlternatives(item, translation, position, word) {
       const row = make("li", undefined, list), bar = make("div", undefined, row), button = make("button", one.word, row);
       bar.className = "bar"; bar.style.width = `${100 * one.probability}%`;
       button.className = "what"; button.type = "button"; button.title = one.translation;
-      button.addEventListener("click", () => { place.hidden = true; item.querySelector(".score").textContent = ""; showWords(item, one.translation); });
+      button.addEventListener("click", () => { place.hidden = $("explained").hidden = true; item.querySelector(".score").textContent = ""; showWords(item, one.translation); });
       make("span", percent(one.probability), row).className = "score";
       row.classList.toggle("chosen", one.word === word.textContent);
     }
