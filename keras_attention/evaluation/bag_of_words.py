@@ -9,6 +9,7 @@ import regex
 
 from keras_attention.evaluation.classification_scores import best_thresholds, cross_entropy, predictions, scores
 from keras_attention.support.cores import one_thread
+from keras_attention.support.moved import RenamedAttribute
 from keras_attention.support.normalization import normalized
 
 # Letters of scripts without blanks between words: Thai, Lao, Burmese, Khmer, kana, Han. Each counts as a word.
@@ -253,6 +254,7 @@ class Blend(NamedTuple):
 
     words: Any
     weight: float
+    described = RenamedAttribute("config_keys")
 
     def config_keys(self):
         """The key `words` of config.json: dict."""

@@ -9,6 +9,7 @@ from keras_attention.finetuning.report import make_report
 from keras_attention.finetuning.training_rows import task_of
 from keras_attention.finetuning.workflow import finetune_classifier
 from keras_attention.support.errors import UserError
+from keras_attention.support.moved import renamed_arguments
 
 
 def fold_rows(examples, task, folds, seed):
@@ -40,6 +41,7 @@ def fold_rows(examples, task, folds, seed):
     return [held for _, held in splitter.split(groups, examples.labels, groups)]
 
 
+@renamed_arguments(say="notify")
 def cross_validate(examples, start, settings, folds, *, notify=print, **options):
     """Trains once for each fold, on all other folds.
 

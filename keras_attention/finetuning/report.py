@@ -10,6 +10,7 @@ from keras_attention.evaluation.bag_of_words import bag_of_words_scores
 from keras_attention.evaluation.classification_scores import expected_calibration_error
 from keras_attention.finetuning.starting_model import FROM_NOTHING, Start, classifier_keys
 from keras_attention.support.errors import counted, quoted
+from keras_attention.support.moved import RenamedAttribute
 from keras_attention.visualize.score_plots import confusion_matrix_plot
 from keras_attention.zoo.card import table_text
 from keras_attention.zoo.entry import read_json
@@ -108,6 +109,7 @@ class Judged(NamedTuple):
     targets: np.ndarray
     logits: np.ndarray
     predicted: measures.Predictions
+    found = RenamedAttribute("predicted")
 
 
 def judge(classifier, examples, main_score=None):

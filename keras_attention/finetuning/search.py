@@ -10,6 +10,7 @@ from keras_attention.finetuning.settings import FinetuneSettings
 from keras_attention.finetuning.workflow import fit, fit_encoder, prepare
 from keras_attention.support.errors import TrainingDivergedError, UserError
 from keras_attention.support.installation import install_command
+from keras_attention.support.moved import renamed_arguments
 from keras_attention.training.devices import workers
 
 STUDY, GIVEN = "finetune", "given"  # names in the journal: of the study, and of the settings of the user
@@ -52,6 +53,7 @@ def _is_journal(path):
         return FIRST_RECORD.startswith(file.read(len(FIRST_RECORD)))
 
 
+@renamed_arguments(say="notify")
 def search_settings(examples, validation, start, settings, trials, journal, *, notify=print, **options):
     """Trains with several settings and returns the best ones; the first trial has the default settings.
 

@@ -48,10 +48,12 @@ from keras_attention.finetuning.teacher import load_teacher
 from keras_attention.finetuning.time_plan import plan_path
 from keras_attention.finetuning.training_rows import task_of, task_of_lists, training_rows
 from keras_attention.support.errors import UserError
+from keras_attention.support.moved import renamed_arguments
 from keras_attention.training.history import TrainResult, run_facts
 from keras_attention.zoo.registry import entry_reserved
 
 
+@renamed_arguments(say="notify")
 def finetune_classifier(examples, validation, start, settings, *, notify=print, **options):
     """Trains a classifier; the result has the best weights of all validations.
 
@@ -75,6 +77,7 @@ def finetune_classifier(examples, validation, start, settings, *, notify=print, 
     return finish(prepared, fit(prepared, settings, **options), settings)
 
 
+@renamed_arguments(say="notify")
 def prepare(
     examples,
     validation,

@@ -47,6 +47,7 @@ from keras_attention.inputs.text import TextInput
 from keras_attention.pipelines.pickling import pickled, pickled_folder
 from keras_attention.support.compile_cache import use_compile_cache
 from keras_attention.support.errors import UserError, quoted
+from keras_attention.support.moved import RenamedAttribute
 from keras_attention.visualize.pages import AttentionView
 from keras_attention.zoo.entry import Entry
 from keras_attention.zoo.entry_io import LoadedEntry, load_entry, write_entry
@@ -88,6 +89,7 @@ class Pipeline(abc.ABC):
     view_options: tuple = ()
     batching = None
     engines: dict = {}
+    described = RenamedAttribute("config_keys")
 
     @classmethod
     @abc.abstractmethod

@@ -1,9 +1,11 @@
 """Modules and names under which earlier versions had something: each still works, with a warning that names today's.
 
 Moved modules are found through `sys.meta_path`. A module that has lost names asks `moved_name` in its `__getattr__`.
+Renamed attributes and arguments are a `RenamedAttribute` of their class and a decorator, `renamed_arguments`.
 What has no successor with the same interface raises an error that says what replaces it.
 """
 
+import functools
 import importlib
 import sys
 import warnings
@@ -67,7 +69,7 @@ MOVED_MODULES = {
     "server.messages": ("server.gate", "server.requests", "server.task_forms"),
     "zoo.archive": ("zoo.entry_io", "zoo.warm_start"),
 }
-# A module that has lost names -> the module that has each of them today.
+# A module that has lost names -> the module that has each of them today, or "module:name" for another name.
 MOVED_NAMES = {
     "layers.recurrent": dict.fromkeys(
         ("lstm_gates_back", "read_both_ways_fast", "read_forwards"), "layers.fast.recurrent_gradients"
@@ -83,6 +85,7 @@ MOVED_NAMES = {
         "ServerMetrics": "server.metrics",
         "look": "server.requests",
     },
+    "zoo.schema": {"Use": "zoo.schema:Task"},
 }
 _WITH_ARRAYS = "keras_attention.runtime.compiled_forward.{}, which takes dicts of arrays instead of token sequences"
 REPLACED = {
@@ -91,7 +94,6 @@ REPLACED = {
     "layers.fast.layouts:scaled": "keras_attention.layers.attend, which divides queries by sqrt(d)",
     "finetuning.start:starting_encoder": "keras_attention.models.BertClassifier.from_trained, which makes a classifier",
     "pipelines.compiled:CompiledBert": _WITH_ARRAYS.format("CompiledForward"),
-    "zoo.schema:Use": "keras_attention.zoo.schema.Task, whose `name` is the main task",
     "pipelines.compiled:padded": _WITH_ARRAYS.format("stacked"),
 }
 
@@ -104,8 +106,12 @@ def moved_name(module: str, name: str) -> Any:
     """
     path = module.partition(".")[2]
     if today := MOVED_NAMES.get(path, {}).get(name):
-        _warn(f"{module}.{name}", f"{PACKAGE}.{today}.{name}")
-        return getattr(importlib.import_module(f"{PACKAGE}.{today}"), name)
+        place, _, new_name = today.partition(":")
+        if new_name:
+            _warn(f"{module}.{name}", f"{PACKAGE}.{place}.{new_name}", "called")
+        else:
+            _warn(f"{module}.{name}", f"{PACKAGE}.{place}.{name}")
+        return getattr(importlib.import_module(f"{PACKAGE}.{place}"), new_name or name)
     if replacement := REPLACED.get(f"{path}:{name}"):
         raise AttributeError(f"{module}.{name} is gone. Use {replacement}.")
     raise AttributeError(f"module {module!r} has no attribute {name!r}")
@@ -137,8 +143,43 @@ def _attribute_of(name: str, modules: list[ModuleType]) -> Callable:
     return attribute
 
 
-def _warn(earlier, today):
-    warnings.warn(f"{earlier} is now in {today}. Change the import.", FutureWarning, stacklevel=3)
+class RenamedAttribute:
+    """An attribute of a class under the name of earlier versions: gives that of `today` (str), with a warning."""
+
+    def __init__(self, today: str):
+        self.today = today
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = name
+
+    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+        if instance is None:
+            return self
+        kind = type(instance).__name__
+        warnings.warn(f"{kind}.{self.name} is now called {kind}.{self.today}.", FutureWarning, stacklevel=2)
+        return getattr(instance, self.today)
+
+
+def renamed_arguments(**today: str) -> Callable:
+    """Decorator: `renamed_arguments(say="notify")` accepts `notify` under the earlier name `say`, with a warning."""
+
+    def decorator(function):
+        @functools.wraps(function)
+        def renamed(*arguments, **options):
+            for earlier in today.keys() & options.keys():
+                text = f"The argument `{earlier}` of {function.__qualname__} is now called `{today[earlier]}`."
+                warnings.warn(text, FutureWarning, stacklevel=2)
+                options[today[earlier]] = options.pop(earlier)
+            return function(*arguments, **options)
+
+        return renamed
+
+    return decorator
+
+
+def _warn(earlier, today, verb="in"):
+    change = "import" if verb == "in" else "name"
+    warnings.warn(f"{earlier} is now {verb} {today}. Change the {change}.", FutureWarning, stacklevel=3)
 
 
 def find_moved_modules() -> None:

@@ -13,6 +13,7 @@ import keras
 import numpy as np
 
 from keras_attention.support.errors import UserError, WorkerLostError, parse_json
+from keras_attention.support.moved import renamed_arguments
 from keras_attention.training.run import STRATEGIES
 
 GPU, AMX, CPU = "a GPU", "a CPU with AMX", "a CPU"
@@ -27,6 +28,7 @@ class Workers(NamedTuple):
     count: int
 
 
+@renamed_arguments(say="notify")
 def use_strategy(name="auto", notify=print):
     """Chooses the devices for all models that are created afterwards. Call it before TensorFlow computes anything.
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import keras
 
+from keras_attention.support.moved import RenamedAttribute
 from keras_attention.training import checkpoints, devices, history, optim
 from keras_attention.training.backends import compile_update
 from keras_attention.training.history import EarlyStopping, Epoch, Progress, TrainResult
@@ -300,6 +301,8 @@ class Session:
     def clean_up(self):
         """Removes the checkpoints. Call it after the result is saved."""
         checkpoints.discard_folder(self.checkpoint_dir)
+
+    say = RenamedAttribute("notify")
 
     def notify(self, text):
         """Prints, unless the session is silent."""

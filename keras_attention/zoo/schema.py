@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from keras_attention.inputs.text import TextInput
 from keras_attention.support.errors import EntryError, is_a_name, quoted
-from keras_attention.support.moved import moved_name
+from keras_attention.support.moved import RenamedAttribute, moved_name, renamed_arguments
 
 
 def whole(low, high):
@@ -189,6 +189,7 @@ class Task:
     defaults: dict = field(default_factory=dict)
     check: Callable = _as_it_is
     activity: Callable | None = None
+    task = RenamedAttribute("name")
 
     @property
     def name(self):
@@ -238,12 +239,14 @@ class Architecture:
     detail: Callable = lambda settings: ""
     classifier: str | None = None
     networks: dict = field(default_factory=dict)
+    use = RenamedAttribute("task")
 
     def model_class(self):
         """The model's class; imports its module."""
         return imported(self.model)
 
 
+Architecture.__init__ = renamed_arguments(use="task")(Architecture.__init__)
 ARCHITECTURES = {}
 
 
