@@ -1,5 +1,6 @@
 """How far it is from the command to the logits and the softmax: what a reader of the code has to walk."""
 
+import inspect
 import subprocess
 import sys
 import traceback
@@ -20,7 +21,9 @@ from keras_attention.support.compile_cache import EAGER, VARIABLE
 
 PACKAGE = str(Path(keras_attention.__file__).parent)
 MOST_FRAMES, MOST_FILES = 11, 6  # from the command to the logits
-MORE_FRAMES, MORE_FILES = 3, 3  # from there to softmax(Q K^T) V: decoder layer, attention layer, equation
+# From there to softmax(Q K^T) V: decoder layer, attention layer, equation. The equation is a file below the attention
+# layer and the layouts of `layers/fast` that call it; two files would need two of these ideas in one.
+MORE_FRAMES, MORE_FILES = 3, 3
 
 
 def tiny_transformer():
@@ -73,14 +76,15 @@ def test_few_steps_from_the_command_to_logits_and_softmax(make, tmp_path, monkey
     steps_of_the_answer = len(load(tmp_path / "tiny").translate(ENGLISH, return_attention=True)[0].tokens)
     assert len(steps) >= steps_of_the_answer, "a breakpoint in `step` is reached for each token"
     walked = "\n".join(f"{frame.filename.removeprefix(PACKAGE)}: {frame.name}" for frame in steps[0])
-    files = {frame.filename for frame in steps[0]} | {type(translator.model).step.__code__.co_filename}
+    files = {frame.filename for frame in steps[0]} | {inspect.getfile(type(translator.model))}
     assert steps[0][0].name == "main", walked
     assert len(steps[0]) + 1 <= MOST_FRAMES, walked
     assert len({frame.filename for frame in steps[0]}) + 1 <= MOST_FILES, walked
     if make is tiny_transformer:
-        deeper = min((frames for frames in softmax if any(frame.name == "step" for frame in frames)), key=len)
+        in_steps = [frames for frames in softmax if {"main", "step"} <= {frame.name for frame in frames}]
+        deeper = min(in_steps, key=len)
         assert len(deeper) <= MOST_FRAMES + MORE_FRAMES, deeper
-        assert len({frame.filename for frame in deeper} - files) <= MORE_FILES + 1, deeper
+        assert len({frame.filename for frame in deeper} - files) <= MORE_FILES, deeper
     assert answer.strip()
 
 
