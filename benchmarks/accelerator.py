@@ -131,7 +131,7 @@ def differences(attention, length):
     query, key, value, weights = jax.random.normal(jax.random.key(0), (4, 3, 2, length, 64), "bfloat16")
     padding = np.arange(length) < np.array([[length], [length // 2], [1]])  # (B, S)
     dropout = mock.Mock(keywords={"training": True}, func=mock.Mock(rate=0.0), side_effect=lambda x: x)
-    found = []
+    gaps = []
     for mask in (padding[:, None, None, :], causal_mask(length)[None]):
 
         def results(function, mask=mask):
@@ -146,8 +146,8 @@ def differences(attention, length):
         )
         for a, b in zip((context, *gradients), (ours, *our_gradients), strict=True):
             a, b = np.asarray(a, "float32"), np.asarray(b, "float32")
-            found.append(float(abs(a - b).max() / abs(b).max()))
-    return max(found[0], found[4]), max(found[1:4] + found[5:])
+            gaps.append(float(abs(a - b).max() / abs(b).max()))
+    return max(gaps[0], gaps[4]), max(gaps[1:4] + gaps[5:])
 
 
 def cross_entropy(model, inputs, labels):

@@ -118,17 +118,17 @@ def compare_patterns(gradients, length, arguments):
     patterns = {pattern: pattern_of_layer(pattern, 0, length) for pattern in ("", *arguments.patterns)}
     layers = {name: (True, gradients, arguments.xla, pattern, arguments.causal) for name, pattern in patterns.items()}
     turns = Turns(dict.fromkeys(layers, SelfAttention), layers)
-    found = [{name: turns.ask(name, (length, 1)) for name in turns} for _ in range(arguments.rounds)]
+    rounds = [{name: turns.ask(name, (length, 1)) for name in turns} for _ in range(arguments.rounds)]
     turns.close()
-    seconds = {name: statistics.median(turn[name][0] for turn in found) for name in layers}
-    memory = {name: max(found[0][name][1], 1) for name in layers}
-    compiling = {name: f"{memory[name]:.0f} MB ({found[0][name][2]:.0f} with the compiler)" for name in layers}
-    told = f"n {length}{', causal' * arguments.causal}{', with gradients' * gradients}"
-    print(f"{told}: dense {1000 * seconds['']:.1f} ms, {compiling['']}", flush=True)
+    seconds = {name: statistics.median(turn[name][0] for turn in rounds) for name in layers}
+    memory = {name: max(rounds[0][name][1], 1) for name in layers}
+    compiling = {name: f"{memory[name]:.0f} MB ({rounds[0][name][2]:.0f} with the compiler)" for name in layers}
+    case = f"n {length}{', causal' * arguments.causal}{', with gradients' * gradients}"
+    print(f"{case}: dense {1000 * seconds['']:.1f} ms, {compiling['']}", flush=True)
     for name in arguments.patterns:
-        ratio = statistics.median(turn[""][0] / turn[name][0] for turn in found)
+        ratio = statistics.median(turn[""][0] / turn[name][0] for turn in rounds)
         print(
-            f"{told}: {name} {1000 * seconds[name]:.1f} ms, {compiling[name]}: {ratio:.1f} times as fast, "
+            f"{case}: {name} {1000 * seconds[name]:.1f} ms, {compiling[name]}: {ratio:.1f} times as fast, "
             f"{memory[''] / memory[name]:.2f} times less memory",
             flush=True,
         )

@@ -112,8 +112,8 @@ def read_figures(name, lines):
     figures = {}
     for pattern, unit in QUICK[name].patterns:
         for line in lines:
-            if found := re.search(pattern, line):
-                *label, figure = found.groups()
+            if match := re.search(pattern, line):
+                *label, figure = match.groups()
                 figures[f"{', '.join((name, *label))}: {unit}"] = float(figure.replace(",", ""))
     return figures
 
@@ -216,8 +216,8 @@ def main():
         write_runs(baseline, machine, replaced(references, run))
     else:
         write_runs(path, machine, [*own, run])
-    found = compared(run, references, "the baseline in the repository") + compared(run, own, "your last run")
-    return 1 if found else 0
+    slower = compared(run, references, "the baseline in the repository") + compared(run, own, "your last run")
+    return 1 if slower else 0
 
 
 def write_runs(path, machine, runs):

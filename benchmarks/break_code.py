@@ -117,9 +117,9 @@ def main(arguments=None):
     with contextlib.ExitStack() as stack:
         temporary = stack.enter_context(tempfile.TemporaryDirectory(prefix="break_code_"))
         code = stack.enter_context(worktree(commit, Path(temporary) / "code"))
-        found = [each for path, numbers in lines.items() for each in breaks(code, path, numbers)]
-        breaks_tried = sorted(random.Random(options.seed).sample(found, min(options.limit, len(found))))
-        print(f"{len(found)} possible breaks in {len(lines)} files; trying {len(breaks_tried)}.", flush=True)
+        possible = [each for path, numbers in lines.items() for each in breaks(code, path, numbers)]
+        breaks_tried = sorted(random.Random(options.seed).sample(possible, min(options.limit, len(possible))))
+        print(f"{len(possible)} possible breaks in {len(lines)} files; trying {len(breaks_tried)}.", flush=True)
         results = try_breaks(code, breaks_tried, options)
     print(f"Noticed {results.count(NOTICED)} of {len(results)} breaks.")
     return int(NOT_NOTICED in results)
@@ -183,15 +183,15 @@ def breaks_of(source, path="", numbers=None):
     meaning = ast.dump(sound)
     finder = _Finder(source)
     finder.visit(sound)
-    found = []
+    breaks = []
     for start, end, new in dict.fromkeys(finder.edits):
         each = Break(path, source[:start].count(b"\n") + 1, start, end, new)
         if numbers is not None and each.line not in numbers:
             continue
         with contextlib.suppress(SyntaxError):
             if ast.dump(ast.parse(each.apply(source))) != meaning:
-                found.append(each)
-    return sorted(found)
+                breaks.append(each)
+    return sorted(breaks)
 
 
 class _Finder(ast.NodeVisitor):
@@ -380,16 +380,16 @@ def nearest_tests(code, path):
     its room.
     """
     tests = {file: imported_names(file) for file in sorted(Path(code, "tests").rglob("test_*.py"))}
-    found = _tests_of(code, path, tests)
-    if not found:
+    nearest = _tests_of(code, path, tests)
+    if not nearest:
         module = module_name(path)
         modules = [file for folder in FOLDERS for file in sorted(Path(code, folder).rglob("*.py"))]
         users = [file.relative_to(code).as_posix() for file in modules if module in imported_names(file)]
-        found = [test for user in users for test in _tests_of(code, user, tests)]
-    if not found:
+        nearest = [test for user in users for test in _tests_of(code, user, tests)]
+    if not nearest:
         rooms = [Path("tests", room) for room in Path(*inside(path)).parents]
-        found = [next(room for room in rooms if Path(code, room).is_dir())]
-    return [test.as_posix() for test in dict.fromkeys(found)][:MOST_FILES]
+        nearest = [next(room for room in rooms if Path(code, room).is_dir())]
+    return [test.as_posix() for test in dict.fromkeys(nearest)][:MOST_FILES]
 
 
 def _tests_of(code, path, tests):

@@ -99,31 +99,31 @@ def main():
     data = load_translation_data(
         "multi30k", data_dir=arguments.data_dir, source=arguments.source, target=arguments.target
     )
-    found = {
+    measured = {
         name: measure(train(name, arguments), data)
         for name in {**dict.fromkeys(PAIR), **dict.fromkeys(arguments.systems)}
     }
-    (RUNS / "results.json").write_text(json.dumps(found, indent=1), encoding="utf-8")
+    (RUNS / "results.json").write_text(json.dumps(measured, indent=1), encoding="utf-8")
     columns = ["attention", "BLEU A", "BLEU B", "parameters", "minutes"]
-    rows = [[name, *(r[key] for key in ("bleu_a", "bleu_b", "parameters", "minutes"))] for name, r in found.items()]
+    rows = [[name, *(r[key] for key in ("bleu_a", "bleu_b", "parameters", "minutes"))] for name, r in measured.items()]
     print(table_text(columns, rows))
     if arguments.card:
-        found[CARD] = measure(Path(arguments.card), data)
+        measured[CARD] = measure(Path(arguments.card), data)
     figure = RUNS / "bleu_by_length.png"
-    shown = {name: found[name]["by_length"] for name in (*PAIR, CARD) if name in found}
+    shown = {name: measured[name]["by_length"] for name in (*PAIR, CARD) if name in measured}
     bleu_by_length_plot(shown, figure, "BLEU A on the test set by source length")
     if arguments.card:
-        add_to_card(arguments.card, *card_parts(found, columns, rows, figure))
+        add_to_card(arguments.card, *card_parts(measured, columns, rows, figure))
 
 
-def card_parts(found, columns, rows, figure):
+def card_parts(measured, columns, rows, figure):
     """The tables and pictures of the comparison, as a card shows them."""
-    with_attention, without, shipped = (found[name] for name in (*PAIR, CARD))
+    with_attention, without, shipped = (measured[name] for name in (*PAIR, CARD))
     budget = ", ".join(f"{name} {value}" for name, value in SETTINGS.items())
     labels = [label for label, _ in with_attention["by_length"]]
-    lengths = [[name, *(bleu for _, bleu in found[name]["by_length"])] for name in (*PAIR, CARD)]
+    lengths = [[name, *(bleu for _, bleu in measured[name]["by_length"])] for name in (*PAIR, CARD)]
     ratio = with_attention["bleu_a"] / without["bleu_a"]
-    lost = [name for name, system in found.items() if system["bleu_a"] < without["bleu_a"]]
+    lost = [name for name, system in measured.items() if system["bleu_a"] < without["bleu_a"]]
     lost = f"; below no attention, for in this time it did not learn where to look: {', '.join(lost)}" if lost else ""
     kept = [100 * system["by_length"][-1][1] / system["by_length"][0][1] for system in (with_attention, shipped)]
     tables = [

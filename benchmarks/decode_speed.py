@@ -81,7 +81,7 @@ class HuggingFace:
         rows = [torch.tensor([*ids, END_ID]) for ids in self.tokenizer.encode(texts)]
         source_ids = torch.nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=PAD_ID)
         with torch.inference_mode():
-            found = self.model.generate(
+            generated = self.model.generate(
                 source_ids,
                 attention_mask=(source_ids != PAD_ID).long(),
                 num_beams=beam,
@@ -89,7 +89,7 @@ class HuggingFace:
                 max_new_tokens=self.decoding["max_length"],
                 bad_words_ids=[[PAD_ID], [UNKNOWN_ID], [START_ID]],
             )
-        ids = [[number for number in row.tolist() if number not in (PAD_ID, START_ID, END_ID)] for row in found]
+        ids = [[number for number in row.tolist() if number not in (PAD_ID, START_ID, END_ID)] for row in generated]
         return self.tokenizer.decode(ids), [len(row) + 1 for row in ids]
 
 
@@ -114,7 +114,7 @@ class CTranslate2:
 
     def translate(self, texts, beam):
         rows = [[*self.tokenizer.tokens(ids), "</s>"] for ids in self.tokenizer.encode(texts)]
-        found = self.engine.translate_batch(
+        generated = self.engine.translate_batch(
             rows,
             beam_size=beam,
             length_penalty=LENGTH_PENALTY,
@@ -122,7 +122,7 @@ class CTranslate2:
             max_batch_size=64,
             disable_unk=True,
         )
-        ids = [[self.ids[piece] for piece in result.hypotheses[0]] for result in found]
+        ids = [[self.ids[piece] for piece in result.hypotheses[0]] for result in generated]
         return self.tokenizer.decode(ids), [len(row) + 1 for row in ids]
 
 
@@ -199,9 +199,9 @@ def serve(kind, folder, texts, cores, pipe):
         answers, lengths, seconds = [], [], []
         for start in range(0, len(texts), batch):
             begun = time.perf_counter()
-            found, counts = engine.translate(texts[start : start + batch], beam)
+            texts_of_batch, counts = engine.translate(texts[start : start + batch], beam)
             seconds.append(time.perf_counter() - begun)
-            answers += found
+            answers += texts_of_batch
             lengths += counts
         result = {"answers": answers, "tokens": sum(lengths), "seconds": seconds}
         if size:

@@ -110,9 +110,9 @@ def start(folder, *arguments):
 def finish(folder, *arguments):
     """Trains to the end; returns the exit code and the answer."""
     process, answer = start(folder, *arguments)
-    told = answer.recv()
+    message = answer.recv()
     process.join()
-    return process.exitcode, told
+    return process.exitcode, message
 
 
 def kill(folder, chance, while_writing):
@@ -143,8 +143,8 @@ def fill_disk(folder, chance):
     process.join()
     before = checkpoints.latest_valid(folder)
     size = (before / checkpoints.ARRAYS).stat().st_size
-    code, told = finish(folder, 0.0, chance.randrange(1, size))
-    return code == 2 and "could not be written" in told and checkpoints.latest_valid(folder) == before
+    code, message = finish(folder, 0.0, chance.randrange(1, size))
+    return code == 2 and "could not be written" in message and checkpoints.latest_valid(folder) == before
 
 
 FILES = [checkpoints.ARRAYS, checkpoints.STATE, checkpoints.MANIFEST]

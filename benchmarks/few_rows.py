@@ -36,14 +36,14 @@ def of_each_class(examples, rows, seed):
 
 def measure(train, test, start, settings):
     """The main score on the test rows of each system in `COLUMNS`."""
-    found = []
+    scores = []
     for contrastive in (False, True):
         chosen = replace(settings, contrastive=contrastive)
-        prepared = prepare(train, None, start, chosen, test=test, say=lambda _: None)
-        found += [] if contrastive else [score(prepared, test)]
+        prepared = prepare(train, None, start, chosen, test=test, notify=lambda _: None)
+        scores += [] if contrastive else [score(prepared, test)]
         fit(prepared, chosen, verbose=0)
-        found.append(score(prepared, test))
-    return found
+        scores.append(score(prepared, test))
+    return scores
 
 
 def main(arguments=None):
@@ -58,12 +58,12 @@ def main(arguments=None):
     train, test = read(options.table), drawn(read(options.test), options.test_rows, 0)
     print("| " + " | ".join(COLUMNS) + " |", "|" + " --- |" * len(COLUMNS), sep="\n", flush=True)
     for rows in options.rows:
-        found = []
+        scores_by_seed = []
         for seed in range(1, options.seeds + 1):
             settings = accelerated(options.start, FinetuneSettings(seed=seed))
-            found.append(measure(of_each_class(train, rows, seed), test, options.start, settings))
-        spread = np.std(found, axis=0, ddof=1) if options.seeds > 1 else np.zeros(len(COLUMNS) - 1)
-        cells = [f"{mean:.1f} ± {sd:.1f}" for mean, sd in zip(np.mean(found, axis=0), spread, strict=True)]
+            scores_by_seed.append(measure(of_each_class(train, rows, seed), test, options.start, settings))
+        spread = np.std(scores_by_seed, axis=0, ddof=1) if options.seeds > 1 else np.zeros(len(COLUMNS) - 1)
+        cells = [f"{mean:.1f} ± {sd:.1f}" for mean, sd in zip(np.mean(scores_by_seed, axis=0), spread, strict=True)]
         print(f"| {rows} | {' | '.join(cells)} |", flush=True)
 
 

@@ -35,7 +35,7 @@ COLUMNS = ("data", "rows", "classes", "TF-IDF", "linear model on vectors", "fine
 def measure(train, test, start, settings):
     """Returns the task, the main score of each stage on the test rows with total CPU minutes, and the best epoch."""
     began = time.process_time()
-    prepared = prepare(train, None, start, settings, test=test, say=lambda _: None)
+    prepared = prepare(train, None, start, settings, test=test, notify=lambda _: None)
     linear = score(prepared, test)
     result = fit(prepared, settings, verbose=0)
     tuned = score(prepared, test)
@@ -49,8 +49,8 @@ def score(prepared, test):
     """The main score of the network in its current state."""
     classifier, rows = prepared.classifier, prepared.rows
     logits = classifier.logits(classifier.sequences(test.texts, test.texts_b)) * rows.spread + rows.center
-    targets, found = test.targets(rows.task), measures.predictions(logits, rows.task)
-    return next(iter(measures.scores(targets, found, rows.task).values()))
+    targets, predicted = test.targets(rows.task), measures.predictions(logits, rows.task)
+    return next(iter(measures.scores(targets, predicted, rows.task).values()))
 
 
 def read(path):
@@ -82,14 +82,14 @@ def main(arguments=None):
     print("| " + " | ".join(COLUMNS) + " |", "|" + " --- |" * len(COLUMNS), sep="\n", flush=True)
     for name in names:
         train, test = (read(options.tables / f"{name}.{part}.tsv") for part in ("train", "test"))
-        test, found, epochs = drawn(test, options.test_rows, 0), [], []
+        test, scores, epochs = drawn(test, options.test_rows, 0), [], []
         for seed in range(chosen.seed, chosen.seed + options.seeds):
             settings = accelerated(options.start, dataclasses.replace(chosen, seed=seed))
             task, values, epoch = measure(drawn(train, options.rows, seed), test, options.start, settings)
-            found.append(values)
+            scores.append(values)
             epochs.append(epoch)
-        spread = np.std(found, axis=0, ddof=1) if options.seeds > 1 else np.zeros(5)
-        cells = [f"{mean:.1f} ± {sd:.1f}" for mean, sd in zip(np.mean(found, axis=0), spread, strict=True)]
+        spread = np.std(scores, axis=0, ddof=1) if options.seeds > 1 else np.zeros(5)
+        cells = [f"{mean:.1f} ± {sd:.1f}" for mean, sd in zip(np.mean(scores, axis=0), spread, strict=True)]
         rows = min(options.rows, len(train))
         print(f"| {name} | {rows:,} | {len(task.label_names) or 'numbers'} | {' | '.join(cells)} |", flush=True)
         print(f"{name}: best epochs {epochs}", file=sys.stderr)

@@ -120,19 +120,19 @@ def write_table(path):
 
 def rounds(names, number):
     """Runs all scenarios in turn: dict from (name, "cold" or "warm") to the list of Use."""
-    found = {}
+    uses = {}
     for _ in range(number):
         for name in names:
             with tempfile.TemporaryDirectory() as folder:
                 write_table(Path(folder, "table.csv"))
                 for state in ("cold", "warm") if name != "import" else ("",):
-                    found.setdefault((name, state), []).append(measured(SCENARIOS[name], Path(folder)))
-    return found
+                    uses.setdefault((name, state), []).append(measured(SCENARIOS[name], Path(folder)))
+    return uses
 
 
-def figures_of(found):
+def figures_of(cases):
     """Prints one row of a table for each scenario; returns its medians, see `Use`, as a dict from name to float."""
-    medians = {key: Use(*(statistics.median(one) for one in zip(*uses, strict=True))) for key, uses in found.items()}
+    medians = {key: Use(*(statistics.median(one) for one in zip(*uses, strict=True))) for key, uses in cases.items()}
     imported = medians.get(("import", ""))
     print("| | CPU seconds | more than the import | resident memory, MB |\n|---|---|---|---|")
     figures = {}

@@ -71,8 +71,8 @@ class HuggingFace:
             mask = torch.tensor([[0] * (longest - len(row)) + [1] * len(row) for row in rows])
             with torch.inference_mode():
                 options = {"max_new_tokens": self.tokens, "do_sample": False, "pad_token_id": end}
-                found = self.model.generate(ids, attention_mask=mask, **options)
-            written += [until_end(row[longest:].tolist(), end) for row in found]
+                generated = self.model.generate(ids, attention_mask=mask, **options)
+            written += [until_end(row[longest:].tolist(), end) for row in generated]
         return written, time.perf_counter() - begun
 
 
@@ -133,9 +133,9 @@ def report(batch, rounds):
         name: sum(map(len, ids)) / statistics.median(one[name][1] for one in rounds) for name, ids in written.items()
     }
     same = sum(ours == theirs for ours, theirs in zip(*written.values(), strict=True)) / len(BEGINNINGS)
-    told = ", ".join(f"{name} {speed:,.0f} tokens/s" for name, speed in speeds.items())
+    speeds_as_text = ", ".join(f"{name} {speed:,.0f} tokens/s" for name, speed in speeds.items())
     ratio = speeds["ours"] / speeds["Hugging Face"]
-    print(f"batch {batch}: {told}, ours is {ratio:.2f} times as fast, {same:.0%} equal texts", flush=True)
+    print(f"batch {batch}: {speeds_as_text}, ours is {ratio:.2f} times as fast, {same:.0%} equal texts", flush=True)
 
 
 if __name__ == "__main__":

@@ -52,13 +52,13 @@ class Config(StreamSettings, RunSettings):
 def settings_of(kind, parameters, vocabulary_size, context):
     """The settings of the network whose number of weights is nearest to `parameters`."""
     _, name, own, unit, *_ = KINDS[kind]
-    count, found = schema.ARCHITECTURES[name].parameters, []
+    count, candidates = schema.ARCHITECTURES[name].parameters, []
     for width in range(unit, 4096, unit):
         settings = FIXED | own | {"hidden_dim": width, "intermediate_dim": 4 * width, "num_heads": max(1, width // 64)}
         settings |= {"vocabulary_size": vocabulary_size, "max_length": context}
         if name != "GPT" or width % (2 * settings["num_heads"]) == 0:  # heads of an even width
-            found.append((abs(count(settings) - parameters), width, settings))
-    return min(found, key=lambda one: one[:2])[2]
+            candidates.append((abs(count(settings) - parameters), width, settings))
+    return min(candidates, key=lambda one: one[:2])[2]
 
 
 def train(model, batches, minutes):
@@ -143,10 +143,11 @@ def table(results):
     """The results as lines of Markdown."""
     head = ("network", "loss", "parameters", "training", "writing", "32 texts", "steps for n tokens", "longest path")
     lines = [f"| {' | '.join(head)} |", f"| {' | '.join(['---'] * len(head))} |"]
-    for kind, found in results.items():
+    for kind, result in results.items():
         title, *_, steps, path = KINDS[kind]
         speeds = ("training tokens/s", "writing tokens/s, 1", "writing tokens/s, 32")
-        cells = [title, f"{found['loss']:.3f}", f"{found['parameters']:,}", *(f"{found[name]:,.0f}" for name in speeds)]
+        cells = [title, f"{result['loss']:.3f}", f"{result['parameters']:,}"]
+        cells += [f"{result[name]:,.0f}" for name in speeds]
         lines.append(f"| {' | '.join([*cells, steps, path])} |")
     return "\n".join(lines) + "\n"
 
@@ -157,8 +158,8 @@ def plot(results, path):
 
     figure = Figure(figsize=(6.4, 4.0))
     axes = figure.add_subplot()
-    for kind, found in results.items():
-        losses = np.array(found["loss by position"])
+    for kind, result in results.items():
+        losses = np.array(result["loss by position"])
         edges = np.unique(np.geomspace(1, len(losses), 17).round().astype(int)) - 1
         means = [losses[low:high].mean() for low, high in zip(edges[:-1], edges[1:], strict=True)]
         axes.plot(edges[:-1] + 1, means, marker="o", markersize=3, label=KINDS[kind][0])
@@ -188,15 +189,16 @@ def main(arguments=None):
     stream = load_stream(Config(**given, text=tuple(options.text), lines=bool(options.data)))
     print(f"{stream}, vocabulary of {stream.tokenizer.vocabulary_size:,}")
     results = {kind: measure(kind, stream, options) for kind in options.kinds}
-    told = {name: value for name, value in vars(options).items() if name not in ("write", "docs", "kinds")}
-    told |= {"text": [Path(path).name for path in options.text], "cores": os.cpu_count(), "machine": platform.machine()}
+    settings = {name: value for name, value in vars(options).items() if name not in ("write", "docs", "kinds")}
+    settings["text"] = [Path(path).name for path in options.text]
+    settings |= {"cores": os.cpu_count(), "machine": platform.machine()}
     options.write.parent.mkdir(parents=True, exist_ok=True)
-    options.write.write_text(json.dumps({"settings": told, "results": results}, indent=1) + "\n", encoding="utf-8")
+    options.write.write_text(json.dumps({"settings": settings, "results": results}, indent=1) + "\n", encoding="utf-8")
     print("\n" + table(results))
     if options.docs:
         plot(results, PLOT)
         page = PAGE.read_text(encoding="utf-8")
-        page = MARKS.sub(lambda found: f"{found[1]}\n{table(results)}\n{PICTURE}\n\n{found[2]}", page)
+        page = MARKS.sub(lambda match: f"{match[1]}\n{table(results)}\n{PICTURE}\n\n{match[2]}", page)
         PAGE.write_text(page, encoding="utf-8")
     else:
         plot(results, options.write.with_suffix(".png"))

@@ -44,12 +44,12 @@ WORDS = "TF-IDF"
 def measure(systems, train, test, count, seed, settings):
     """The main score of each system: TF-IDF, and those in `systems`, a dict from name to the start of the training."""
     chosen = train.some(random.Random(seed).sample(range(len(train)), count))
-    found = {}
+    scores = {}
     for name, start in systems.items():
         report = make_report(finetune_classifier(chosen, None, start, replace(settings, seed=seed), verbose=2), test)
-        measured, found[name] = next(iter(report.scores.items()))
-        found[WORDS] = report.baseline[measured]
-    return measured, found
+        measured, scores[name] = next(iter(report.scores.items()))
+        scores[WORDS] = report.baseline[measured]
+    return measured, scores
 
 
 def card_parts(entry, title, columns, rows, figure):
@@ -86,18 +86,18 @@ def main():
     settings = accelerated(arguments.start, FinetuneSettings(**reading))
     arguments.out.mkdir(parents=True, exist_ok=True)
     results = arguments.out / "results.json"
-    found = json.loads(results.read_text(encoding="utf-8")) if results.exists() else {}
+    results_by_run = json.loads(results.read_text(encoding="utf-8")) if results.exists() else {}
     for count in arguments.labels:
         for seed in range(1, arguments.seeds + 1):
-            if (key := f"{count} labels, seed {seed}") not in found:
+            if (key := f"{count} labels, seed {seed}") not in results_by_run:
                 print(f"--- {key}", flush=True)
-                found[key] = measure(systems, train, test, count, seed, settings)
+                results_by_run[key] = measure(systems, train, test, count, seed, settings)
                 with whole_file(results) as file:
-                    json.dump(found, file, indent=1)
-    measured = next(iter(found.values()))[0]
+                    json.dump(results_by_run, file, indent=1)
+    measured = next(iter(results_by_run.values()))[0]
     series = {
         name: [
-            (n, [found[f"{n} labels, seed {seed}"][1][name] for seed in range(1, arguments.seeds + 1)])
+            (n, [results_by_run[f"{n} labels, seed {seed}"][1][name] for seed in range(1, arguments.seeds + 1)])
             for n in arguments.labels
         ]
         for name in (*systems, WORDS)

@@ -30,21 +30,21 @@ TOKEN = re.compile(r"[()]|[^\s()]+")
 
 def phrases(line):
     """The (label, words) of all phrases of a tree, the whole sentence last; raises UserError for anything else."""
-    found, open_phrases = [], []
+    labelled, open_phrases = [], []
     tokens = iter(TOKEN.findall(line))
     for token in tokens:
         if token == "(":
             open_phrases.append((next(tokens, ""), []))
         elif token == ")" and open_phrases:
             label, words = open_phrases.pop()
-            found.append((label, words))
+            labelled.append((label, words))
             if open_phrases:
                 open_phrases[-1][1].extend(words)
         elif open_phrases:
             open_phrases[-1][1].append(token.lower())
-    if open_phrases or not found or not all(label.isdigit() for label, _ in found):
+    if open_phrases or not labelled or not all(label.isdigit() for label, _ in labelled):
         raise UserError(f"Not a tree: {line[:60]!r}. Expected: (3 (2 It) (4 works)).")
-    return [(int(label), words) for label, words in found]
+    return [(int(label), words) for label, words in labelled]
 
 
 def read_trees(path):
@@ -134,10 +134,10 @@ def main(arguments=None):
     trees, test = read_trees(options.train), read_trees(options.test)
     print(f"{len(trees):,} training sentences, {sum(map(len, trees)):,} phrases, {len(test):,} test sentences")
     for cell in options.cells:
-        found = [run(cell, seed, trees, test, options) for seed in options.seeds]
-        scores = [score for score, _ in found]
+        runs = [run(cell, seed, trees, test, options) for seed in options.seeds]
+        scores = [score for score, _ in runs]
         mean, each = statistics.mean(scores), ", ".join(f"{score:.1f}" for score in scores)
-        print(f"{cell}: accuracy {mean:.1f} ({each}), {found[0][1]:,} parameters", flush=True)
+        print(f"{cell}: accuracy {mean:.1f} ({each}), {runs[0][1]:,} parameters", flush=True)
 
 
 if __name__ == "__main__":

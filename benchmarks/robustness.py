@@ -43,20 +43,20 @@ def entries(arguments, place):
 
     (place / "strangers").mkdir()
     reports = watched_reports(write_bases(place / "sound"), place / "strangers")
-    found = [reports[name.replace("/", " ")] for name in NAMES]
-    refused = [one for one in found if one["kind"] in ("EntryError", "UserError") and not one["events"]]
-    slowest, largest = (max(one[what] for one in found) for what in ("seconds", "megabytes"))
+    results = [reports[name.replace("/", " ")] for name in NAMES]
+    refused = [one for one in results if one["kind"] in ("EntryError", "UserError") and not one["events"]]
+    slowest, largest = (max(one[what] for one in results) for what in ("seconds", "megabytes"))
     print(
-        f"entries: {len(refused)} of {len(found)} refused by EntryError or UserError, nothing was run or opened; "
-        f"the slowest in {slowest:.2f} s, the largest in {largest:.0f} MB, median {_median(found):.4f} s"
+        f"entries: {len(refused)} of {len(results)} refused by EntryError or UserError, nothing was run or opened; "
+        f"the slowest in {slowest:.2f} s, the largest in {largest:.0f} MB, median {_median(results):.4f} s"
     )
     misses = [reports[f"weights: {name}"] for name in NEAR_MISSES]
     named = sum(one["kind"] == "EntryError" and (NAME in one["told"] or "'more'" in one["told"]) for one in misses)
     print(f"near misses: {named} of {len(misses)} files of weights refused by the name of the weight")
 
 
-def _median(found):
-    return statistics.median(one["seconds"] for one in found)
+def _median(results):
+    return statistics.median(one["seconds"] for one in results)
 
 
 def damage(arguments, place):
@@ -159,9 +159,9 @@ def tables(arguments, place):
         error = io.StringIO()
         with contextlib.redirect_stderr(error), contextlib.redirect_stdout(io.StringIO()):
             code = command([str(word) for word in words])
-        told = error.getvalue()
-        refused += code == 2 and told.count("\n") == 1 and "Traceback" not in told
-        named += all(part in told for part in parts)
+        message = error.getvalue()
+        refused += code == 2 and message.count("\n") == 1 and "Traceback" not in message
+        named += all(part in message for part in parts)
     print(
         f"tables: {refused} of {len(cases)} bad tables and parallel files end with 2 and one line, {named} with all "
         "that the tests want named; the odd ones are read by tests/commands/test_bad_tables.py"

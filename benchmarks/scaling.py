@@ -102,8 +102,8 @@ def main():
     alone, *_ = measure(1, shape)
     print(f"1 worker: {tokens / alone:,.0f} tokens/s, {1000 * alone:.0f} ms a step", flush=True)
     joined, exchange, size = measure(2, shape)
-    told = f"2 workers: {tokens / joined:,.0f} tokens/s, {1000 * joined:.0f} ms a step, {alone / joined:.2f} times"
-    print(f"{told}; {1000 * exchange:.1f} ms or {exchange / joined:.1%} of a step exchange {size / 1e6:.1f} MB")
+    summary = f"2 workers: {tokens / joined:,.0f} tokens/s, {1000 * joined:.0f} ms a step, {alone / joined:.2f} times"
+    print(f"{summary}; {1000 * exchange:.1f} ms or {exchange / joined:.1%} of a step exchange {size / 1e6:.1f} MB")
     for name, (devices, bandwidth) in PROJECTIONS.items():
         ring = 2 * (devices - 1) / devices * size / bandwidth
         speedup = devices * alone / (alone + ring)

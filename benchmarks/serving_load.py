@@ -149,10 +149,10 @@ def watch(url, pid, seconds, results):
     """
     health, memory, began = [], [], time.perf_counter()
     while time.perf_counter() < began + seconds:
-        asked, found = time.perf_counter(), False
+        asked, healthy = time.perf_counter(), False
         with contextlib.suppress(OSError):
-            found = urllib.request.urlopen(f"{url}/health", timeout=10).status == 200
-        health.append(time.perf_counter() - asked if found else float("inf"))
+            healthy = urllib.request.urlopen(f"{url}/health", timeout=10).status == 200
+        health.append(time.perf_counter() - asked if healthy else float("inf"))
         memory.append((asked - began, resident_megabytes(pid)))
         time.sleep(0.1)
     results.send((health, memory))

@@ -137,7 +137,7 @@ def soak(models, requests, minutes, flags):
         (reply,), _ = asyncio.run(closed_loop(url, requests[:1], 1))
         left = soaked.open_files() - idle
         log.seek(0)
-        told = log.read()
+        text = log.read()
     slope, files = soaked.growth()
     answers = sum(soaked.good.values())
     yield set(soaked.good) <= {200, 503}, f"soak: {minutes:g} minutes, {answers:,} good requests, {dict(soaked.good)}"
@@ -145,5 +145,5 @@ def soak(models, requests, minutes, flags):
     yield not soaked.wrong, f"soak: {soaked.abused:,} abusive connections, {wrong}"
     yield slope <= 1, f"soak: memory {soaked.samples[-1][1]:.0f} MB, {slope:+.2f} % an hour after the first fifth"
     yield files <= 2 and left <= 2, f"soak: open files {files:+.0f} from the first to the last third, {left:+d} at rest"
-    yield "Traceback" not in told, f"soak: {len(told.splitlines())} lines of log, {told.count('Traceback')} tracebacks"
+    yield "Traceback" not in text, f"soak: {len(text.splitlines())} lines of log, {text.count('Traceback')} tracebacks"
     yield reply.status == 200, f"soak: the last good request has status {reply.status}"

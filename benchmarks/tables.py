@@ -68,7 +68,7 @@ def of_bag(rows, test, units):
 def of_vectors(train, test, seed):
     """The main score of logistic regression on the vectors of the encoder."""
     settings = accelerated(DEFAULT_START, FinetuneSettings(seed=seed, contrastive=False))
-    prepared = prepare(train, None, DEFAULT_START, settings, say=lambda _: None)
+    prepared = prepare(train, None, DEFAULT_START, settings, notify=lambda _: None)
     logits = prepared.classifier.logits(prepared.classifier.sequences(test.texts))
     return score_of(logits, test.targets(prepared.rows.task), prepared.rows.task)[1]
 
@@ -76,8 +76,8 @@ def of_vectors(train, test, seed):
 def of_classifier(train, test, seed, quick):
     """The main score of what `finetune` saves."""
     settings = accelerated(DEFAULT_START, FinetuneSettings(seed=seed, quick=quick))
-    found = finetune_classifier(train, None, DEFAULT_START, settings, say=lambda _: None, verbose=0)
-    judged = judge(found.classifier, test, found.task.main_score)
+    finetuned = finetune_classifier(train, None, DEFAULT_START, settings, notify=lambda _: None, verbose=0)
+    judged = judge(finetuned.classifier, test, finetuned.task.main_score)
     return score_of(judged.logits, judged.targets, judged.task)[1]
 
 
@@ -99,8 +99,8 @@ def table(results, columns):
     for name in SETS:
         cells = []
         for column in columns:
-            found = [one for one in results if (one["data"], one["column"]) == (name, column)]
-            values, minutes = [one["score"] for one in found], [one["cpu_minutes"] for one in found]
+            cases = [one for one in results if (one["data"], one["column"]) == (name, column)]
+            values, minutes = [one["score"] for one in cases], [one["cpu_minutes"] for one in cases]
             spread = f" ± {np.std(values, ddof=1):.1f}" if len(values) > 1 else ""
             cells.append(f"{np.mean(values):.1f}{spread} ({np.mean(minutes):.1f} min)" if values else "")
         lines.append(f"| {name} | {' | '.join(cells)} |")
@@ -128,13 +128,13 @@ def main(arguments=None):
                 some = drawn(train, options.rows, seed)
                 labels, began = set(some.labels), time.process_time()
                 judged = test.some([row for row, label in enumerate(test.labels) if label in labels])
-                found = {"data": name, "column": column, "seed": seed, "rows": options.rows}
-                found["score"] = measure(column, some, judged, seed)
-                found["cpu_minutes"] = (time.process_time() - began) / 60
-                results.append(found)
+                case = {"data": name, "column": column, "seed": seed, "rows": options.rows}
+                case["score"] = measure(column, some, judged, seed)
+                case["cpu_minutes"] = (time.process_time() - began) / 60
+                results.append(case)
                 with options.results.open("a", encoding="utf-8") as file:
-                    file.write(json.dumps(found) + "\n")
-                print(found, file=sys.stderr, flush=True)
+                    file.write(json.dumps(case) + "\n")
+                print(case, file=sys.stderr, flush=True)
     print(table([one for one in results if one["rows"] == options.rows], options.columns))
 
 

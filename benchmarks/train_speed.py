@@ -50,18 +50,18 @@ def main():
     parser.add_argument("--engines", nargs="+", choices=known, default=known)
     arguments = parser.parse_args()
     engines = {name: engine for name, engine in ENGINES[arguments.network].items() if name in arguments.engines}
-    found = [name for name, (_, package) in engines.items() if importlib.util.find_spec(package)]
-    turns = Turns({name: engines[name][0] for name in found}, dict.fromkeys(found, (arguments,)))
-    batch, times = random_batch(arguments.network, arguments), {name: [] for name in found}
+    installed = [name for name, (_, package) in engines.items() if importlib.util.find_spec(package)]
+    turns = Turns({name: engines[name][0] for name in installed}, dict.fromkeys(installed, (arguments,)))
+    batch, times = random_batch(arguments.network, arguments), {name: [] for name in installed}
     for _ in range(arguments.rounds + 2):
-        for name in found:
+        for name in installed:
             times[name].append(turns.ask(name, batch))
     medians = {name: statistics.median(of_engine[2:]) for name, of_engine in times.items()}
     for name, peak in turns.close().items():
         speed = arguments.batch * arguments.length / medians[name]
         ratio = f", ours is {medians[name] / medians['ours']:.2f} times as fast" if "ours" in medians else ""
         print(f"{name}: {speed:,.0f} tokens/s, {1000 * medians[name]:.0f} ms, peak memory {peak:,.0f} MB{ratio}")
-    if "PyTorch" in found:
+    if "PyTorch" in installed:
         operations, speed = product_operations(arguments.network, arguments), product_speed()
         limit = f"{1000 * operations / speed:.0f} ms at NumPy's {speed / 1e9:.0f} GFLOP/s"
         print(f"The matrix products alone, {operations / 1e9:.1f} GFLOP, take {limit}.")
