@@ -231,10 +231,10 @@ def test_an_unusable_cache_is_one_line(tmp_path, monkeypatch, trouble):
     monkeypatch.setenv("TF_XLA_FLAGS", "")
     monkeypatch.setattr(compile_cache, "_in_use", [])
     monkeypatch.setattr(compile_cache, "_warned", [])
-    with pytest.warns(UserWarning, match="The cache of compiled programs in .*cache is not used: ") as told:
+    with pytest.warns(UserWarning, match="The cache of compiled programs in .*cache is not used: ") as caught:
         assert [use_compile_cache(), use_compile_cache()] == [False, False]
-    assert len(told) == 1
-    assert ("only 3 MB of its disk are free" in str(told[0].message)) == (trouble == "full")
+    assert len(caught) == 1
+    assert ("only 3 MB of its disk are free" in str(caught[0].message)) == (trouble == "full")
     assert os.environ["TF_XLA_FLAGS"] == ""
 
 

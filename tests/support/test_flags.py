@@ -129,11 +129,11 @@ def test_a_settings_file_overrides_presets_and_flags_override_it(tmp_path):
 
 def test_the_settings_of_an_earlier_model_come_from_beside_its_config(tmp_path):
     (tmp_path / "config.json").write_text(json.dumps({"format_version": 1, "architecture": "Transformer"}))
-    told = {"training": {"epochs": 13, "ema": 1e-05, "history": [{"loss": 1.0}], "contrastive": True}, "scores": []}
-    (tmp_path / "metrics.json").write_text(json.dumps(told))
+    metrics = {"training": {"epochs": 13, "ema": 1e-05, "history": [{"loss": 1.0}], "contrastive": True}, "scores": []}
+    (tmp_path / "metrics.json").write_text(json.dumps(metrics))
     assert read_settings(tmp_path / "config.json", Config) == {"epochs": 13, "ema": 1e-05}
-    told["training"] = {"epochs": None, "ema": None}  # as a command stores what it chose while it ran
-    (tmp_path / "metrics.json").write_text(json.dumps(told))
+    metrics["training"] = {"epochs": None, "ema": None}  # as a command stores what it chose while it ran
+    (tmp_path / "metrics.json").write_text(json.dumps(metrics))
     assert read_settings(tmp_path / "config.json", Config) == {"ema": None}
 
 
@@ -143,7 +143,7 @@ LAUGHS += "".join(f"{new}: &{new} [{', '.join([f'*{old}'] * 10)}]\n" for old, ne
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         ("epoch: 3", "there is no setting 'epoch'. Did you mean epochs?"),
         ("epochs: many", "`epochs` must be int. Found: 'many'"),
@@ -183,7 +183,7 @@ LAUGHS += "".join(f"{new}: &{new} [{', '.join([f'*{old}'] * 10)}]\n" for old, ne
         ("data: " + "x" * 1_000_000, "it has more than 1,000,000 bytes"),
     ],
 )
-def test_a_file_that_is_wrong_is_named_in_one_line(tmp_path, capsys, text, told):
+def test_a_file_that_is_wrong_is_named_in_one_line(tmp_path, capsys, text, message):
     path = tmp_path / "wrong.yaml"
     if text is not None:
         path.write_text(text)
@@ -194,11 +194,11 @@ def test_a_file_that_is_wrong_is_named_in_one_line(tmp_path, capsys, text, told)
     line = capsys.readouterr().err
     assert (stopped.value.code, line.count("\n")) == (2, 1)
     assert str(path) in line
-    assert told in line
+    assert message in line
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         ('{"epochs": 1, "epochs": 2}', "key 'epochs' stands twice"),
         ('{"ema": NaN}', "NaN is not a JSON number"),
@@ -208,10 +208,10 @@ def test_a_file_that_is_wrong_is_named_in_one_line(tmp_path, capsys, text, told)
         ('{"format_version": 1}', "`training` must hold settings. Found: [3]"),
     ],
 )
-def test_a_json_file_that_is_wrong_is_named(tmp_path, text, told):
+def test_a_json_file_that_is_wrong_is_named(tmp_path, text, message):
     (tmp_path / "wrong.json").write_text(text)
     (tmp_path / "metrics.json").write_text('{"training": [3]}')
-    with pytest.raises(UserError, match=re.escape(told)):
+    with pytest.raises(UserError, match=re.escape(message)):
         read_settings(tmp_path / "wrong.json", Config)
 
 
@@ -221,17 +221,17 @@ def test_anchors_that_a_person_writes_are_read(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         ("epochs: 1" + ":59" * 300_007, "a value of more than 10,000 characters"),  # to the base 60: minutes
         ("epochs: \0", "special characters are not allowed"),
         ("epochs: \x1b[2J", "special characters are not allowed"),
     ],
 )
-def test_a_value_that_no_person_writes_is_refused_at_once(tmp_path, text, told):
+def test_a_value_that_no_person_writes_is_refused_at_once(tmp_path, text, message):
     (tmp_path / "wrong.yaml").write_text(text)
     start = time.process_time()
-    with pytest.raises(UserError, match=re.escape(told)):
+    with pytest.raises(UserError, match=re.escape(message)):
         read_settings(tmp_path / "wrong.yaml", Config)
     assert time.process_time() - start < 5
 

@@ -35,9 +35,9 @@ def imported_again():
 @pytest.fixture
 def without_masks(imported_again, monkeypatch):
     monkeypatch.setitem(sys.modules, keras_private.MASKS, None)
-    module, said = imported_again()
+    module, messages = imported_again()
     monkeypatch.setattr(masks, "keras_private", module)
-    return module, said
+    return module, messages
 
 
 def attended(ids):
@@ -53,8 +53,8 @@ def test_a_supported_keras_gives_no_warning(imported_again):
 
 
 def test_masks_are_read_and_attached_without_the_private_module(without_masks):
-    module, said = without_masks
-    assert said == [
+    module, messages = without_masks
+    assert messages == [
         f"Keras {keras.__version__} lacks keras.src.backend.common.masking, which Keras {module.TESTED} has: "
         "the attribute `_keras_mask` of tensors is used instead."
     ]
@@ -90,11 +90,11 @@ def test_layers_are_found_by_their_attributes(imported_again, monkeypatch):
     expected = {id(layer) for layer in keras_private.layers_within(model)}
     assert len(expected) >= 4
     monkeypatch.delattr(keras.Layer, "_flatten_layers")
-    module, said = imported_again()
-    assert "lacks Layer._flatten_layers" in said[0]
-    found = module.layers_within(model)
-    assert {id(layer) for layer in found} == expected
-    assert len(found) == len(expected)
+    module, messages = imported_again()
+    assert "lacks Layer._flatten_layers" in messages[0]
+    actual = module.layers_within(model)
+    assert {id(layer) for layer in actual} == expected
+    assert len(actual) == len(expected)
 
 
 def test_weights_are_added_to_a_built_layer_while_it_is_unlocked():
