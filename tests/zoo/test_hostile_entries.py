@@ -46,5 +46,5 @@ def test_refused(reports, name):
 
 @pytest.mark.parametrize("name", NEAR_MISSES)
 def test_a_near_miss_is_named(reports, name):
-    told = reports[f"weights: {name}"]["told"]
-    assert NAME in told or "'more'" in told
+    message = reports[f"weights: {name}"]["told"]
+    assert NAME in message or "'more'" in message

@@ -88,22 +88,22 @@ def reachable(starts):
 
 def faults(module, tree, network=False):
     """What in a tree is forbidden: list of str."""
-    found = []
+    faults_of_tree = []
     for name in imports(tree):
         top = name.split(".")[0]
         if (top in FORBIDDEN_MODULES or (network and top in NETWORK)) and (module, top) not in ALLOWED:
-            found.append(f"{module} imports {name}")
+            faults_of_tree.append(f"{module} imports {name}")
     for node in ast.walk(tree):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in FORBIDDEN_NAMES:
-            found.append(f"{module}, line {node.lineno}: {node.func.id}")
+            faults_of_tree.append(f"{module}, line {node.lineno}: {node.func.id}")
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
             name = node.func.attr
             unpickles = name == "load" and _is_numpy(node.func.value) and not any(map(_without_pickle, node.keywords))
             if (name in FORBIDDEN_ATTRIBUTES and (module, name) not in ALLOWED) or unpickles:
-                found.append(f"{module}, line {node.lineno}: {name}")
+                faults_of_tree.append(f"{module}, line {node.lineno}: {name}")
         if isinstance(node, ast.keyword) and node.arg == "allow_pickle" and not _without_pickle(node):
-            found.append(f"{module}: allow_pickle")
-    return found
+            faults_of_tree.append(f"{module}: allow_pickle")
+    return faults_of_tree
 
 
 def _without_pickle(keyword):

@@ -50,11 +50,11 @@ def test_files_are_those_of_the_manifest(name):
 
 @every_entry
 def test_the_card_equals_the_metrics(name):
-    found = entry(name)
-    assert found.card == card_text(name, found.config, found.metrics)
-    assert found.metrics["scores"]
-    for score in found.metrics["scores"]:
-        line = next(line for line in found.card.splitlines() if score["set"] in line and score["metric"] in line)
+    actual = entry(name)
+    assert actual.card == card_text(name, actual.config, actual.metrics)
+    assert actual.metrics["scores"]
+    for score in actual.metrics["scores"]:
+        line = next(line for line in actual.card.splitlines() if score["set"] in line and score["metric"] in line)
         assert f" {score['value']:.2f} " in line
         assert score["signature"].replace("|", "\\|") in line
 

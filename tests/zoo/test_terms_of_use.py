@@ -26,9 +26,9 @@ def data(*terms):
     ],
 )
 def test_the_strictest_terms_decide(terms, purpose, reasons):
-    found = terms_of_use(data(*terms))
-    assert found == (purpose, reasons)
-    assert all(reason in found.sentence() for reason in reasons)
+    actual = terms_of_use(data(*terms))
+    assert actual == (purpose, reasons)
+    assert all(reason in actual.sentence() for reason in reasons)
 
 
 def test_data_behind_a_start_is_named_with_it():

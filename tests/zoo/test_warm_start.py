@@ -51,12 +51,12 @@ WRONG = [
 ]
 
 
-@pytest.mark.parametrize(("changes", "where", "found"), WRONG)
-def test_another_difference_is_an_error_that_changes_nothing(changes, where, found):
+@pytest.mark.parametrize(("changes", "where", "message"), WRONG)
+def test_another_difference_is_an_error_that_changes_nothing(changes, where, message):
     model = transformer(1, **changes)
     before = [weight.numpy() for weight in model.weights]
     with pytest.raises(UserError) as caught:
         take_weights(model, transformer(0))
     assert where in str(caught.value)
-    assert found in str(caught.value)
+    assert message in str(caught.value)
     assert all(np.array_equal(weight.numpy(), old) for weight, old in zip(model.weights, before, strict=True))

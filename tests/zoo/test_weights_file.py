@@ -72,13 +72,13 @@ def test_8_bits(stored, tmp_path):
     other = tiny_model()
     load_weights(other, tmp_path / "small.h5", dtype="int8")
     for name, weight in weight_names(model).items():
-        values, found = np.asarray(weight), np.asarray(weight_names(other)[name])
+        values, actual = np.asarray(weight), np.asarray(weight_names(other)[name])
         if values.ndim == 1:
-            np.testing.assert_array_equal(found, values)
+            np.testing.assert_array_equal(actual, values)
             continue
         candidates = [rounded(values), rounded(values.T).T] if values.shape[0] >= 32 else [rounded(values)]
         nearest = min(candidates, key=lambda candidate: np.square(candidate - values).sum())
-        np.testing.assert_allclose(found, nearest, rtol=1e-5)
+        np.testing.assert_allclose(actual, nearest, rtol=1e-5)
     save_weights(other, tmp_path / "again.h5", dtype="int8")
     assert (tmp_path / "again.h5").read_bytes() == (tmp_path / "small.h5").read_bytes()
     with pytest.raises(EntryError, match=":scale', which the model of config.json does not have"):
@@ -150,9 +150,9 @@ def test_compressed_integers(stored, tmp_path):
     other = tiny_model()
     load_weights(other, tmp_path / "small.h5", dtype="int8_deflate")
     for name, weight in weight_names(model).items():
-        values, found = np.asarray(weight), np.asarray(weight_names(other)[name])
+        values, actual = np.asarray(weight), np.asarray(weight_names(other)[name])
         if values.ndim == 1:
-            np.testing.assert_array_equal(found, values)
+            np.testing.assert_array_equal(actual, values)
             continue
         with h5py.File(tmp_path / "small.h5") as file:
             scales = file[f"{name}:scale"][()]
@@ -161,7 +161,7 @@ def test_compressed_integers(stored, tmp_path):
         squares = np.square(values).mean(axis=axis, keepdims=True)
         largest = np.abs(values).max(axis=axis, keepdims=True)
         np.testing.assert_allclose(steps, np.maximum(np.sqrt(squares) / 8, largest / 127), rtol=1e-5)
-        assert (np.abs(found - values) <= 0.501 * steps).all()
+        assert (np.abs(actual - values) <= 0.501 * steps).all()
     save_weights(other, tmp_path / "again.h5", dtype="int8_deflate")
     load_weights(model, tmp_path / "again.h5", dtype="int8_deflate")
     with pytest.raises(EntryError, match="uint8.*Expected: .*int8"):

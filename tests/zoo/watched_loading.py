@@ -54,15 +54,15 @@ def watched(watch, name, folder, use):
     Path("/proc/self/clear_refs").write_text("5")
     before, begun, worked = megabytes("VmRSS"), time.perf_counter(), time.process_time()
     watch.inside, watch.events = os.path.realpath(folder), []
-    kind = told = None
+    kind = message = None
     try:
         use(folder)
     except BaseException as error:
-        kind, told = type(error).__name__, str(error)
+        kind, message = type(error).__name__, str(error)
     watch.inside = None
     times = {"seconds": time.perf_counter() - begun, "processor_seconds": time.process_time() - worked}
-    found = {"name": name, "kind": kind, "told": told, "events": watch.events, **times}
-    print(json.dumps(found | {"megabytes": max(0.0, megabytes("VmHWM") - before)}), flush=True)
+    report = {"name": name, "kind": kind, "told": message, "events": watch.events, **times}
+    print(json.dumps(report | {"megabytes": max(0.0, megabytes("VmHWM") - before)}), flush=True)
 
 
 def misbehave(folder):
