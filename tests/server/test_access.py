@@ -73,8 +73,8 @@ def ask(settings, method, path, headers=(), body=None):
         messages.append(message)
 
     asyncio.run(app(request, receive, send))
-    found = {name.decode(): value.decode() for name, value in messages[0]["headers"]}
-    return Answer(messages[0]["status"], found, b"".join(one.get("body", b"") for one in messages[1:]).decode())
+    heads = {name.decode(): value.decode() for name, value in messages[0]["headers"]}
+    return Answer(messages[0]["status"], heads, b"".join(one.get("body", b"") for one in messages[1:]).decode())
 
 
 @pytest.mark.parametrize("key", [None, "", KEYS[0][:-1], KEYS[0] + "0", KEYS[0].upper(), "\u00e9" * 20])
@@ -99,9 +99,9 @@ def test_the_page_and_what_a_supervisor_polls_need_no_key(path):
 def test_every_other_route_needs_a_key():
     app, access = make_app(Server({}, ServerSettings(keys=DIGESTS), ServerMetrics([]))), Access(DIGESTS)
     paths = {route.path for route in app.routes if hasattr(route, "path")}
-    found = {path for path in paths if status(access, path=path, method="GET", key=None) == 200}
-    assert {"/v1/models", "/v1/translate", "/metrics", "/ticket", "/attention"} <= paths - found
-    assert not [path for path in found if path.startswith("/v1")]
+    open_paths = {path for path in paths if status(access, path=path, method="GET", key=None) == 200}
+    assert {"/v1/models", "/v1/translate", "/metrics", "/ticket", "/attention"} <= paths - open_paths
+    assert not [path for path in open_paths if path.startswith("/v1")]
 
 
 def test_an_error_is_one_line_of_json_and_a_key_is_nowhere_in_it():
@@ -273,15 +273,15 @@ def test_no_log_has_a_key(zoo, tmp_path):
     path.chmod(0o644)
     flags = ["--model", "tiny", "--api-key-file", str(path), "--quota", "2"]
     with server_process("serve", *flags, KERAS_ATTENTION_ZOO=str(zoo)) as (process, url):
-        found = []
+        statuses = []
         for key in ("another-key-0123456789", KEYS[0], KEYS[0], KEYS[0]):
             headers = {"authorization": f"Bearer {key}", "content-type": "application/json"}
             request = urllib.request.Request(f"{url}/v1/translate", b'{"texts": ["Men sit."]}', headers)
             try:
-                found.append(urllib.request.urlopen(request).status)
+                statuses.append(urllib.request.urlopen(request).status)
             except urllib.error.HTTPError as error:
-                found.append(error.code)
-        assert found == [401, 200, 200, 429]
+                statuses.append(error.code)
+        assert statuses == [401, 200, 200, 429]
         process.terminate()
         out, log = process.communicate()
     assert "key-0123456789" not in out + log

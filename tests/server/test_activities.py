@@ -21,8 +21,8 @@ def zoo_server():
 
 def test_each_activity_has_its_models_best_first():
     server = zoo_server()
-    found = activities_of(server.about(), server.router.translations())
-    activities = {one["title"]: one for one in found}
+    actual = activities_of(server.about(), server.router.translations())
+    activities = {one["title"]: one for one in actual}
     assert list(activities) == [
         "Translate",
         "Which feeling?",

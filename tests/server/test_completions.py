@@ -58,18 +58,18 @@ def events(url, **body):
 @pytest.mark.slow
 def test_answers_are_those_of_the_model(served):
     url, generator = served
-    status, found = whole(url, prompt=PROMPTS, n=2, **SAMPLING)
+    status, reply = whole(url, prompt=PROMPTS, n=2, **SAMPLING)
     assert status == 200
-    CompletionsReply.model_validate(found, extra="forbid", strict=True)
+    CompletionsReply.model_validate(reply, extra="forbid", strict=True)
     expected = [one for answers in generator.generations(PROMPTS, n=2, **SAMPLING) for one in answers]
-    assert [choice["text"] for choice in found["choices"]] == [one.text for one in expected]
-    assert [choice["index"] for choice in found["choices"]] == [0, 1, 2, 3]
+    assert [choice["text"] for choice in reply["choices"]] == [one.text for one in expected]
+    assert [choice["index"] for choice in reply["choices"]] == [0, 1, 2, 3]
     reasons = {"end": "stop", "length": "length"}
-    assert [choice["finish_reason"] for choice in found["choices"]] == [reasons[one.finish] for one in expected]
-    assert (found["model"], found["object"], found["id"][:5]) == ("writer", "text_completion", "cmpl-")
+    assert [choice["finish_reason"] for choice in reply["choices"]] == [reasons[one.finish] for one in expected]
+    assert (reply["model"], reply["object"], reply["id"][:5]) == ("writer", "text_completion", "cmpl-")
     prompt, written = sum(map(len, PROMPTS)), sum(len(one.token_ids) for one in expected)
     usage = {"prompt_tokens": prompt, "completion_tokens": written, "total_tokens": prompt + written}
-    assert found["usage"] == usage
+    assert reply["usage"] == usage
 
 
 @pytest.mark.slow
@@ -77,47 +77,47 @@ def test_a_stream_has_the_same_texts_in_pieces(served):
     url, _ = served
     body = {"prompt": PROMPTS, "n": 2, "logprobs": 3, **SAMPLING}
     _, expected = whole(url, **body)
-    found = events(url, **body, stream_options={"include_usage": True})
-    assert len({event["id"] for event in found}) == 1
-    assert found[-1]["choices"] == []
-    assert found[-1]["usage"] == expected["usage"]
+    actual = events(url, **body, stream_options={"include_usage": True})
+    assert len({event["id"] for event in actual}) == 1
+    assert actual[-1]["choices"] == []
+    assert actual[-1]["usage"] == expected["usage"]
     for choice in expected["choices"]:
-        pieces = [event["choices"][0] for event in found[:-1] if event["choices"][0]["index"] == choice["index"]]
+        pieces = [event["choices"][0] for event in actual[:-1] if event["choices"][0]["index"] == choice["index"]]
         assert "".join(piece["text"] for piece in pieces) == choice["text"]
         assert [piece["finish_reason"] for piece in pieces] == [None] * (len(pieces) - 1) + [choice["finish_reason"]]
         for name, values in choice["logprobs"].items():
             assert [value for piece in pieces for value in piece["logprobs"][name]] == values
-    assert len(found) > 1 + len(expected["choices"])  # more than one piece of each
+    assert len(actual) > 1 + len(expected["choices"])  # more than one piece of each
     assert "usage" not in events(url, prompt="A", max_tokens=2)[-1]
 
 
 @pytest.mark.slow
 def test_log_probabilities_and_alternatives(served):
     url, generator = served
-    _, found = whole(url, prompt=PROMPTS[0], logprobs=5, **SAMPLING)
-    (choice,), ((one,),) = found["choices"], generator.generations(PROMPTS[:1], **SAMPLING)
-    told = choice["logprobs"]
-    assert told["tokens"] == one.tokens
-    assert told["token_logprobs"] == pytest.approx(one.log_probs, abs=1e-5)
-    assert told["text_offset"] == [len(PROMPTS[0]) + place for place in range(len(one.tokens))]  # characters
-    for token, log_prob, top in zip(told["tokens"], told["token_logprobs"], told["top_logprobs"], strict=True):
+    _, reply = whole(url, prompt=PROMPTS[0], logprobs=5, **SAMPLING)
+    (choice,), ((one,),) = reply["choices"], generator.generations(PROMPTS[:1], **SAMPLING)
+    facts = choice["logprobs"]
+    assert facts["tokens"] == one.tokens
+    assert facts["token_logprobs"] == pytest.approx(one.log_probs, abs=1e-5)
+    assert facts["text_offset"] == [len(PROMPTS[0]) + place for place in range(len(one.tokens))]  # characters
+    for token, log_prob, top in zip(facts["tokens"], facts["token_logprobs"], facts["top_logprobs"], strict=True):
         assert len(top) == 5
         assert list(top.values()) == sorted(top.values(), reverse=True)
         assert top[token] == pytest.approx(log_prob, abs=1e-5) if token in top else log_prob <= min(top.values())
         assert sum(map(math.exp, top.values())) <= 1.0001
-    _, found = whole(url, prompt=PROMPTS[0], logprobs=0, **SAMPLING)
-    assert found["choices"][0]["logprobs"] == {**told, "top_logprobs": None}
+    _, reply = whole(url, prompt=PROMPTS[0], logprobs=0, **SAMPLING)
+    assert reply["choices"][0]["logprobs"] == {**facts, "top_logprobs": None}
 
 
 @pytest.mark.slow
 def test_stop_texts_and_echo(served):
     url, _ = served
-    _, found = whole(url, prompt=PROMPTS[0], **SAMPLING)
-    text = found["choices"][0]["text"]
+    _, reply = whole(url, prompt=PROMPTS[0], **SAMPLING)
+    text = reply["choices"][0]["text"]
     stop = text[3:5]
-    _, found = whole(url, prompt=PROMPTS[0], stop=stop, echo=True, **SAMPLING)
-    assert found["choices"][0]["text"] == PROMPTS[0] + text[: text.index(stop)]
-    assert found["choices"][0]["finish_reason"] == "stop"
+    _, reply = whole(url, prompt=PROMPTS[0], stop=stop, echo=True, **SAMPLING)
+    assert reply["choices"][0]["text"] == PROMPTS[0] + text[: text.index(stop)]
+    assert reply["choices"][0]["finish_reason"] == "stop"
     pieces = events(url, prompt=PROMPTS, echo=True, stop=[stop, "?"], **SAMPLING)
     assert [event["choices"][0]["text"] for event in pieces[:2]] == PROMPTS
 
@@ -174,10 +174,10 @@ def test_wrong_requests_are_refused_before_anything_is_sent(served, case, stream
     expected, body, message = REFUSED[case]
     if case == "usage of no stream" and stream:
         return
-    status, found = whole(served[0], **{"prompt": "A", **body, "stream": stream})
-    assert (status, list(found), list(found["error"])) == (expected, ["error"], ["message", "type", "param", "code"])
-    assert message in found["error"]["message"]
-    assert found["error"]["type"] == "invalid_request_error"
+    status, reply = whole(served[0], **{"prompt": "A", **body, "stream": stream})
+    assert (status, list(reply), list(reply["error"])) == (expected, ["error"], ["message", "type", "param", "code"])
+    assert message in reply["error"]["message"]
+    assert reply["error"]["type"] == "invalid_request_error"
 
 
 @pytest.fixture

@@ -53,8 +53,8 @@ def until(page, condition, what):
     """Waits until `condition()` holds, and returns its value."""
     end = time.monotonic() + 300
     while time.monotonic() < end:
-        if found := condition():
-            return found
+        if value := condition():
+            return value
         time.sleep(0.05)
     raise AssertionError(f"{what}: {page.find_element('tag name', 'body').text}, {complaints(page)}")
 
@@ -190,9 +190,9 @@ def downloaded(page, downloads, path):
     element(page, "classify").click()
     until(page, lambda: element(page, "download").is_displayed(), "the table is classified")
     element(page, "download").click()
-    found = downloads / f"{path.stem}-classified{path.suffix}"
-    until(page, found.exists, "the table is downloaded")
-    return found.read_bytes()
+    file = downloads / f"{path.stem}-classified{path.suffix}"
+    until(page, file.exists, "the table is downloaded")
+    return file.read_bytes()
 
 
 def test_a_table_comes_back_as_from_the_command_line(page, downloads, tmp_path):

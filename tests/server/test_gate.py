@@ -84,8 +84,8 @@ def test_a_body_in_pieces_comes_whole():
     ],
 )
 def test_refuses(status, messages, headers):
-    found, answer, read = through_the_gate(messages, headers)
-    assert (found, list(answer), read) == (status, ["error"], [])
+    actual, answer, read = through_the_gate(messages, headers)
+    assert (actual, list(answer), read) == (status, ["error"], [])
 
 
 def test_refuses_before_reading_while_all_workers_are_busy():
@@ -277,19 +277,19 @@ def test_the_head_of_a_request_is_short_and_in_time(address, status, sent):
     with socket.create_connection(address) as client:
         client.sendall(sent)
         client.settimeout(10)
-        found = b""
-        while f"HTTP/1.1 {status}".encode() not in found:
+        received = b""
+        while f"HTTP/1.1 {status}".encode() not in received:
             piece = client.recv(10_000)
-            assert piece, found
-            found += piece
+            assert piece, received
+            received += piece
         if status != 200:
-            assert b'{"error": ' in found
+            assert b'{"error": ' in received
 
 
 @pytest.mark.parametrize("pause", [False, True], ids=["in one read", "in parts"])
 def test_thousands_of_pipelined_requests_are_all_answered(address, pause):
     request, number = b"GET / HTTP/1.1\r\nhost: localhost\r\n\r\n", 5003
-    sent, found = request * number, b""
+    sent, received = request * number, b""
     with socket.create_connection(address) as client:
         client.settimeout(60)
         sending = threading.Thread(target=lambda: [client.sendall(sent[i : i + 997]) for i in range(0, len(sent), 997)])
@@ -297,10 +297,10 @@ def test_thousands_of_pipelined_requests_are_all_answered(address, pause):
             sending.start()
         else:
             client.sendall(sent)
-        while found.count(b"HTTP/1.1 200 ") < number:
+        while received.count(b"HTTP/1.1 200 ") < number:
             piece = client.recv(1_000_000)
-            assert piece, found[-300:]
-            found += piece
+            assert piece, received[-300:]
+            received += piece
         if pause:
             sending.join()
 
@@ -311,11 +311,11 @@ def test_a_head_just_below_the_limit_after_a_body_in_the_same_read(address):
     with socket.create_connection(address) as client:
         client.settimeout(20)
         client.sendall(post + long)
-        found = b""
-        while found.count(b"HTTP/1.1 200 ") < 2:
+        received = b""
+        while received.count(b"HTTP/1.1 200 ") < 2:
             piece = client.recv(100_000)
-            assert piece, found
-            found += piece
+            assert piece, received
+            received += piece
 
 
 def test_an_address_that_is_taken():

@@ -35,16 +35,16 @@ async def app(scope, receive, send):
 
 
 def test_this_version_is_guarded():
-    said = []
-    protocol = own_file.guarded_protocol(0.7, said.append)
+    messages = []
+    protocol = own_file.guarded_protocol(0.7, messages.append)
     assert issubclass(protocol, own_file.GuardedProtocol)
-    assert (protocol.seconds, said) == (0.7, [])
+    assert (protocol.seconds, messages) == (0.7, [])
 
 
 def test_an_unknown_uvicorn_serves_without_limits_and_warns(module):
-    said = []
-    protocol = module.guarded_protocol(0.3, said.append)
-    (warning,) = said
+    messages = []
+    protocol = module.guarded_protocol(0.3, messages.append)
+    (warning,) = messages
     assert f"uvicorn {uvicorn.__version__} is not known here" in warning
     assert "pip install 'uvicorn==0.54.*'" in warning
     bound = bind("127.0.0.1", 0)

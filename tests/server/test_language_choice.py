@@ -95,10 +95,10 @@ def translate(**body):
 )
 def test_the_best_model_for_the_languages_answers(body, model):
     text = TEXTS["en" if body["target_language"] in ("de", "German") else "de"] if "target_language" in body else "a"
-    status, found = translate(texts=[text], **body)
+    status, reply = translate(texts=[text], **body)
     pipeline = next(one.pipeline for one in MODELS if one.name == model)
-    assert (status, found["model"], found["answers"][0]["translations"][0]["text"]) == (200, model, text.upper())
-    assert (found["source_language"], found["target_language"]) == (pipeline.source_language, pipeline.target_language)
+    assert (status, reply["model"], reply["answers"][0]["translations"][0]["text"]) == (200, model, text.upper())
+    assert (reply["source_language"], reply["target_language"]) == (pipeline.source_language, pipeline.target_language)
 
 
 @pytest.mark.parametrize(
@@ -115,30 +115,30 @@ def test_the_best_model_for_the_languages_answers(body, model):
     ],
 )
 def test_languages_that_no_model_fits_are_refused_in_one_line(body, message):
-    status, found = translate(**{"texts": [TEXTS["en"]], **body})
-    assert (status, message in found["error"], "\n" in found["error"]) == (422, True, False), found
+    status, reply = translate(**{"texts": [TEXTS["en"]], **body})
+    assert (status, message in reply["error"], "\n" in reply["error"]) == (422, True, False), reply
 
 
 def test_a_damaged_model_is_not_chosen():
     broken = served("best_en_de", "en", "de", 0)
     broken.error = "best_en_de cannot be loaded"
-    status, found = send(
+    status, reply = send(
         "POST", "/v1/translate", {"texts": ["a"], "source_language": "en", "target_language": "de"}, [broken, *MODELS]
     )
-    assert (status, found["model"]) == (200, "small_en_de")
+    assert (status, reply["model"]) == (200, "small_en_de")
 
 
 def test_the_list_of_models_names_the_best_of_each_pair():
-    status, found = send("GET", "/v1/models")
-    pairs = [tuple(one.values()) for one in found["translations"]]
+    status, reply = send("GET", "/v1/models")
+    pairs = [tuple(one.values()) for one in reply["translations"]]
     assert status == 200
     assert pairs == [("en", "de", "small_en_de"), ("de", "en", "small_de_en"), ("fr", "en", "small_fr_en")]
 
 
 def test_alternatives_choose_a_model_by_languages_too():
     body = {"text": TEXTS["en"], "position": 2, "n": 3, "translation": "Ich", "target_language": "de"}
-    found = {"word": "like", "probability": 0.5, "prefix": "Ich 3", "translation": TEXTS["en"], "low_score": True}
-    assert send("POST", "/v1/alternatives", body) == (200, {"model": "small_en_de", "alternatives": [found]})
+    alternative = {"word": "like", "probability": 0.5, "prefix": "Ich 3", "translation": TEXTS["en"], "low_score": True}
+    assert send("POST", "/v1/alternatives", body) == (200, {"model": "small_en_de", "alternatives": [alternative]})
     for wrong in ({"n": 21}, {"position": -1}, {"position": "2"}, {"target_language": "fi"}, {"text": None}):
         assert send("POST", "/v1/alternatives", body | wrong)[0] == 422
 

@@ -49,10 +49,10 @@ def unloaded(name, error=None):
 
 def serving(*models, seconds=SECONDS):
     """A server of these models, warm, and what it has told."""
-    told = []
-    running = Server({model.name: model for model in models}, ServerSettings(seconds=seconds), None, told.append)
+    messages = []
+    running = Server({model.name: model for model in models}, ServerSettings(seconds=seconds), None, messages.append)
     running.warm()
-    return running, told
+    return running, messages
 
 
 async def ask(running, name):
@@ -61,7 +61,7 @@ async def ask(running, name):
 
 def test_the_first_request_loads_a_model_once_while_another_model_answers():
     ready, slow, quick = ServedModel("ready", "classify", "R", {}), unloaded("slow"), unloaded("quick")
-    running, told = serving(ready, slow, quick)
+    running, messages = serving(ready, slow, quick)
     assert running.state == "ready"
     assert [one["loaded"] for one in running.about()] == [True, False, False]
 
@@ -80,7 +80,7 @@ def test_the_first_request_loads_a_model_once_while_another_model_answers():
     running.close()
     assert (slow.load.times, quick.load.times) == (1, 1)
     assert [one["loaded"] for one in running.about()] == [True, True, True]
-    assert "quick is ready (2 of 3)" in told
+    assert "quick is ready (2 of 3)" in messages
 
 
 def test_a_model_that_takes_long_is_answered_with_503_and_then_it_is_ready():
@@ -111,7 +111,7 @@ def test_a_model_that_takes_long_is_answered_with_503_and_then_it_is_ready():
 def test_a_model_that_cannot_be_loaded_does_not_stop_the_server(error, status, times):
     broken, ready = unloaded("broken", error), ServedModel("ready", "classify", "R", {"name": "ready"})
     broken.load.go_on.set()
-    running, told = serving(broken, ready)
+    running, messages = serving(broken, ready)
 
     async def visit():
         for _ in range(2):
@@ -127,7 +127,7 @@ def test_a_model_that_cannot_be_loaded_does_not_stop_the_server(error, status, t
     asyncio.run(visit())
     running.close()
     assert broken.load.times == times
-    assert any(str(error) in line for line in told)
+    assert any(str(error) in line for line in messages)
     assert running.state == "stopping"
 
 
@@ -163,16 +163,16 @@ def test_models_are_described_before_they_are_loaded_as_afterwards(tmp_path, mon
     (tmp_path / "gaps" / "config.json").write_text("{}")
     monkeypatch.setenv("KERAS_ATTENTION_ZOO", str(tmp_path))
     monkeypatch.setattr("keras_attention.server.served_models.list_models", lambda: ["gaps", "moods", "pairs", "words"])
-    told, names = [], ["moods", "pairs", "words"]
-    models = known_models(ServerSettings(max_batch=1), lambda *_: None, told.append)
+    messages, names = [], ["moods", "pairs", "words"]
+    models = known_models(ServerSettings(max_batch=1), lambda *_: None, messages.append)
     assert list(models) == names
-    assert len(told) == 1
-    assert "gaps is not served" in told[0]
+    assert len(messages) == 1
+    assert "gaps is not served" in messages[0]
     for name in names:
         assert models[name].pipeline is None
         assert models[name].about == about_model(load_pipeline(tmp_path / name))
-    found = models["moods"].load()
-    assert found.pipeline.reply(texts=TEXTS[:1])[0]["label"]
+    loaded = models["moods"].load()
+    assert loaded.pipeline.reply(texts=TEXTS[:1])[0]["label"]
     weights = tmp_path / "pairs" / "model.weights.h5"
     weights.write_bytes(weights.read_bytes()[::-1])  # found when it is loaded
     with pytest.raises(registry.EntryError, match="SHA-256"):
@@ -209,19 +209,19 @@ def fetch(running, path, method="GET", **headers):
 def test_models_and_errors_are_those_that_clients_of_openai_read():
     running = Server({"moods": unloaded("moods")}, ServerSettings(), ServerMetrics([]))
     running.warm()
-    status, found = fetch(running, "/v1/models")
-    assert (status, found["object"]) == (200, "list")
-    assert [(one["id"], one["object"], type(one["created"])) for one in found["data"]] == [("moods", "model", int)]
-    assert [one["name"] for one in found["models"]] == ["moods"]
+    status, reply = fetch(running, "/v1/models")
+    assert (status, reply["object"]) == (200, "list")
+    assert [(one["id"], one["object"], type(one["created"])) for one in reply["data"]] == [("moods", "model", int)]
+    assert [one["name"] for one in reply["models"]] == ["moods"]
     assert fetch(running, "/v1/models/mood")[0] == 404
-    assert fetch(running, "/v1/models/moods") == (200, found["data"][0])
+    assert fetch(running, "/v1/models/moods") == (200, reply["data"][0])
     assert fetch(running, "/ready") == (200, {"status": "ready"})
     for path in ("/v1/models/nobody", "/v1/chat/completions"):
-        status, found = fetch(running, path)
-        assert (status, found["error"]["type"]) == (404, "invalid_request_error")
-        assert found["error"]["message"]
+        status, reply = fetch(running, path)
+        assert (status, reply["error"]["type"]) == (404, "invalid_request_error")
+        assert reply["error"]["message"]
     for path in ("/v1/completions", "/v1/embeddings"):
-        status, found = fetch(running, path, "POST", **{"content-type": "application/json"})
-        assert (status, list(found["error"])) == (400, ["message", "type", "param", "code"])
-    status, found = fetch(running, "/v1/classify", "POST", **{"content-type": "application/json"})
-    assert (status, type(found["error"])) == (400, str)
+        status, reply = fetch(running, path, "POST", **{"content-type": "application/json"})
+        assert (status, list(reply["error"])) == (400, ["message", "type", "param", "code"])
+    status, reply = fetch(running, "/v1/classify", "POST", **{"content-type": "application/json"})
+    assert (status, type(reply["error"])) == (400, str)

@@ -26,8 +26,8 @@ def served(tmp_path_factory):
     write_tiny_zoo(zoo)
     write_tiny(zoo / "vectors", tiny_encoder())
     tiny_generator("char").save(zoo / "stories")
-    with server_in_this_process(zoo) as found:
-        yield found
+    with server_in_this_process(zoo) as address:
+        yield address
 
 
 @pytest.fixture
@@ -50,29 +50,29 @@ def ask(served):
 
 def test_embeddings_as_clients_of_openai_read_them(ask, models):
     expected = models["vectors"].encode(TEXTS)
-    status, found = ask("/v1/embeddings", input=TEXTS, model="vectors")
-    EmbeddingsReply.model_validate(found, extra="forbid", strict=True)
-    assert (status, found["object"], found["model"]) == (200, "list", "vectors")
-    assert [(one["object"], one["index"]) for one in found["data"]] == [("embedding", i) for i in range(4)]
-    np.testing.assert_allclose([one["embedding"] for one in found["data"]], expected.pooled, atol=1e-5)
+    status, reply = ask("/v1/embeddings", input=TEXTS, model="vectors")
+    EmbeddingsReply.model_validate(reply, extra="forbid", strict=True)
+    assert (status, reply["object"], reply["model"]) == (200, "list", "vectors")
+    assert [(one["object"], one["index"]) for one in reply["data"]] == [("embedding", i) for i in range(4)]
+    np.testing.assert_allclose([one["embedding"] for one in reply["data"]], expected.pooled, atol=1e-5)
     tokens = sum(map(len, expected.tokens))
-    assert found["usage"] == {"prompt_tokens": tokens, "total_tokens": tokens}
-    status, found = ask("/v1/embeddings", input=TEXTS[0], encoding_format="base64", user="me")
-    (one,) = found["data"]
-    assert (status, found["model"]) == (200, "vectors")  # the encoder, although others come first
+    assert reply["usage"] == {"prompt_tokens": tokens, "total_tokens": tokens}
+    status, reply = ask("/v1/embeddings", input=TEXTS[0], encoding_format="base64", user="me")
+    (one,) = reply["data"]
+    assert (status, reply["model"]) == (200, "vectors")  # the encoder, although others come first
     vector = np.frombuffer(base64.b64decode(one["embedding"]), "<f4")
     np.testing.assert_allclose(vector, expected.pooled[0], atol=1e-5)
-    status, found = ask("/v1/embeddings", input="a", model="gaps")
-    np.testing.assert_allclose(found["data"][0]["embedding"], models["gaps"].encode("a").pooled[0], atol=1e-5)
+    status, reply = ask("/v1/embeddings", input="a", model="gaps")
+    np.testing.assert_allclose(reply["data"][0]["embedding"], models["gaps"].encode("a").pooled[0], atol=1e-5)
 
 
 def test_similar_texts(ask, models):
-    status, found = ask("/v1/similar", query="Two men sit.", texts=TEXTS, top=2)
-    SimilarReply.model_validate(found, extra="forbid", strict=True)
+    status, reply = ask("/v1/similar", query="Two men sit.", texts=TEXTS, top=2)
+    SimilarReply.model_validate(reply, extra="forbid", strict=True)
     expected = models["vectors"].similar("Two men sit.", TEXTS, top=2)
-    assert (status, found["model"]) == (200, "vectors")
-    assert [(one["index"], one["text"]) for one in found["answers"]] == [(one.index, one.text) for one in expected]
-    assert [one["score"] for one in found["answers"]] == pytest.approx([one.score for one in expected], abs=1e-5)
+    assert (status, reply["model"]) == (200, "vectors")
+    assert [(one["index"], one["text"]) for one in reply["answers"]] == [(one.index, one.text) for one in expected]
+    assert [one["score"] for one in reply["answers"]] == pytest.approx([one.score for one in expected], abs=1e-5)
 
 
 def test_long_texts_are_answered_and_a_part_is_reported_as_ignored(ask):
@@ -82,101 +82,101 @@ def test_long_texts_are_answered_and_a_part_is_reported_as_ignored(ask):
         ("/v1/encode", {"texts": [long, "a"]}),
         ("/v1/zero-shot", {"texts": [long, "a"], "labels": ["dog", "cat"]}),
     ):
-        status, found = ask(path, **body)
-        assert (status, [one["truncated"] for one in found["answers"]]) == (200, [True, False])
+        status, reply = ask(path, **body)
+        assert (status, [one["truncated"] for one in reply["answers"]]) == (200, [True, False])
 
 
 def test_empty_texts_have_no_answer_and_keep_their_places(ask):
     texts = ["", TEXTS[0], " \u200b\n"]
-    _, found = ask("/v1/classify", texts=texts, model="moods")
-    assert [one["label"] is None for one in found["answers"]] == [True, False, True]
-    assert found["answers"][0] == {"label": None, "probabilities": {}, "truncated": False}
-    _, found = ask("/v1/encode", texts=texts)
-    assert [one["vector"] is None for one in found["answers"]] == [True, False, True]
+    _, reply = ask("/v1/classify", texts=texts, model="moods")
+    assert [one["label"] is None for one in reply["answers"]] == [True, False, True]
+    assert reply["answers"][0] == {"label": None, "probabilities": {}, "truncated": False}
+    _, reply = ask("/v1/encode", texts=texts)
+    assert [one["vector"] is None for one in reply["answers"]] == [True, False, True]
     for form in ("float", "base64"):
-        _, found = ask("/v1/embeddings", input=texts, encoding_format=form)
-        EmbeddingsReply.model_validate(found, extra="forbid", strict=True)
-        assert [(one["index"], one["embedding"] is None) for one in found["data"]] == [(0, True), (1, False), (2, True)]
-    _, found = ask("/v1/zero-shot", texts=texts, labels=["dog", "cat"])
-    assert [one["label"] is None for one in found["answers"]] == [True, False, True]
-    _, found = ask("/v1/fill-mask", texts=["", "A [MASK] runs.", "\ufeff"], top=2)
-    assert [len(one["fillings"]) for one in found["answers"]] == [0, 2, 0]
-    _, found = ask("/v1/similar", query="a dog", texts=texts)
-    assert [one["index"] for one in found["answers"]] == [1]
-    status, found = ask("/v1/explain", text=" ", model="moods")
-    ExplainReply.model_validate(found, extra="forbid", strict=True)
-    assert (status, found["label"], found["words"]) == (200, None, [])
+        _, reply = ask("/v1/embeddings", input=texts, encoding_format=form)
+        EmbeddingsReply.model_validate(reply, extra="forbid", strict=True)
+        assert [(one["index"], one["embedding"] is None) for one in reply["data"]] == [(0, True), (1, False), (2, True)]
+    _, reply = ask("/v1/zero-shot", texts=texts, labels=["dog", "cat"])
+    assert [one["label"] is None for one in reply["answers"]] == [True, False, True]
+    _, reply = ask("/v1/fill-mask", texts=["", "A [MASK] runs.", "\ufeff"], top=2)
+    assert [len(one["fillings"]) for one in reply["answers"]] == [0, 2, 0]
+    _, reply = ask("/v1/similar", query="a dog", texts=texts)
+    assert [one["index"] for one in reply["answers"]] == [1]
+    status, reply = ask("/v1/explain", text=" ", model="moods")
+    ExplainReply.model_validate(reply, extra="forbid", strict=True)
+    assert (status, reply["label"], reply["words"]) == (200, None, [])
 
 
 def test_shorter_vectors_begin_with_the_same_numbers_and_have_length_one(ask, models):
-    status, found = ask("/v1/embeddings", input=TEXTS, model="vectors", dimensions=5)
+    status, reply = ask("/v1/embeddings", input=TEXTS, model="vectors", dimensions=5)
     expected = models["vectors"].encode(TEXTS).pooled[:, :5]
     expected /= np.linalg.norm(expected, axis=1, keepdims=True)
     assert status == 200
-    np.testing.assert_allclose([one["embedding"] for one in found["data"]], expected, atol=1e-5)
+    np.testing.assert_allclose([one["embedding"] for one in reply["data"]], expected, atol=1e-5)
     for dimensions in (0, 10_000):
-        status, found = ask("/v1/embeddings", input=TEXTS, model="vectors", dimensions=dimensions)
-        assert (status, "dimensions" in found["error"]["message"]) == (422, True)
+        status, reply = ask("/v1/embeddings", input=TEXTS, model="vectors", dimensions=dimensions)
+        assert (status, "dimensions" in reply["error"]["message"]) == (422, True)
 
 
 @pytest.mark.filterwarnings("ignore::keras_attention.inputs.token_sequences.TruncatedText")
 def test_labels_without_training(ask, models):
     labels = ["red dress", "green_grass", "near many bushes"]
     expected = ZeroShotClassifier(models["vectors"], labels).classify(TEXTS, return_scores=True)
-    status, found = ask("/v1/zero-shot", texts=TEXTS, labels=labels)
-    ZeroShotReply.model_validate(found, extra="forbid", strict=True)
-    assert (status, found["model"]) == (200, "vectors")  # the encoder, although others come first
-    assert [one["label"] for one in found["answers"]] == [one.label for one in expected]
-    for answer, one in zip(found["answers"], expected, strict=True):
+    status, reply = ask("/v1/zero-shot", texts=TEXTS, labels=labels)
+    ZeroShotReply.model_validate(reply, extra="forbid", strict=True)
+    assert (status, reply["model"]) == (200, "vectors")  # the encoder, although others come first
+    assert [one["label"] for one in reply["answers"]] == [one.label for one in expected]
+    for answer, one in zip(reply["answers"], expected, strict=True):
         assert list(answer["probabilities"]) == list(one.probabilities)
         assert answer["probabilities"] == pytest.approx(one.probabilities, abs=1e-5)
-    status, found = ask("/v1/zero-shot", texts=["dog " * 40], labels=labels, top=1, threshold=1.0)
-    (answer,) = found["answers"]
+    status, reply = ask("/v1/zero-shot", texts=["dog " * 40], labels=labels, top=1, threshold=1.0)
+    (answer,) = reply["answers"]
     assert (answer["label"], len(answer["probabilities"]), answer["truncated"]) == (None, 1, True)
-    status, found = ask("/v1/zero-shot", texts=TEXTS[:1], labels=labels, model="gaps")
+    status, reply = ask("/v1/zero-shot", texts=TEXTS[:1], labels=labels, model="gaps")
     expected = ZeroShotClassifier(models["gaps"], labels).classify(TEXTS[0], return_scores=True)
-    assert found["answers"][0]["probabilities"] == pytest.approx(expected.probabilities, abs=1e-5)
+    assert reply["answers"][0]["probabilities"] == pytest.approx(expected.probabilities, abs=1e-5)
 
 
 def test_words_that_decide(ask, models):
-    status, found = ask("/v1/explain", text=TEXTS[0], model="moods")
-    ExplainReply.model_validate(found, extra="forbid", strict=True)
+    status, reply = ask("/v1/explain", text=TEXTS[0], model="moods")
+    ExplainReply.model_validate(reply, extra="forbid", strict=True)
     expected = models["moods"].explain(TEXTS[0])
-    assert (status, found["label"]) == (200, expected.label)
-    assert [(word["start"], word["end"]) for word in found["words"]] == [(w.start, w.end) for w in expected.words]
-    assert [word["effect"] for word in found["words"]] == pytest.approx([w.effect for w in expected.words], abs=1e-5)
-    status, found = ask("/v1/explain", text=TEXTS[0], text_b=TEXTS[1], model="pairs", label="b")
-    assert (status, found["label"], found["words"][-1]["second"]) == (200, "b", True)
+    assert (status, reply["label"]) == (200, expected.label)
+    assert [(word["start"], word["end"]) for word in reply["words"]] == [(w.start, w.end) for w in expected.words]
+    assert [word["effect"] for word in reply["words"]] == pytest.approx([w.effect for w in expected.words], abs=1e-5)
+    status, reply = ask("/v1/explain", text=TEXTS[0], text_b=TEXTS[1], model="pairs", label="b")
+    assert (status, reply["label"], reply["words"][-1]["second"]) == (200, "b", True)
 
 
 def test_words_that_decide_each_word_of_a_translation(ask, models):
-    status, found = ask("/v1/word-effects", text=ENGLISH[0])
-    WordEffectsReply.model_validate(found, extra="forbid", strict=True)
+    status, reply = ask("/v1/word-effects", text=ENGLISH[0])
+    WordEffectsReply.model_validate(reply, extra="forbid", strict=True)
     expected = models["words"].explain(ENGLISH[0]).as_json()
-    assert (status, found.pop("model"), found["answer"]) == (200, "words", expected["answer"])
-    (sentence,), (own,) = found["sentences"], expected["sentences"]
+    assert (status, reply.pop("model"), reply["answer"]) == (200, "words", expected["answer"])
+    (sentence,), (own,) = reply["sentences"], expected["sentences"]
     assert (sentence["sources"], sentence["targets"]) == (own["sources"], own["targets"])
     np.testing.assert_allclose(sentence["effects"], own["effects"], atol=1e-4)
     options = {"target": "2016-08-21", "contrast": ["2016", "2017"]}
-    status, found = ask("/v1/word-effects", text=ENGLISH[0], model="words", **options)
-    WordEffectsReply.model_validate(found, extra="forbid", strict=True)
+    status, reply = ask("/v1/word-effects", text=ENGLISH[0], model="words", **options)
+    WordEffectsReply.model_validate(reply, extra="forbid", strict=True)
     (own,) = models["words"].explain(ENGLISH[0], **options).as_json()["sentences"]
-    assert (status, found["answer"]) == (200, "2016-08-21")
-    assert found["sentences"][0]["contrast"]["log_ratio"] == pytest.approx(own["contrast"]["log_ratio"], abs=1e-4)
+    assert (status, reply["answer"]) == (200, "2016-08-21")
+    assert reply["sentences"][0]["contrast"]["log_ratio"] == pytest.approx(own["contrast"]["log_ratio"], abs=1e-4)
 
 
 def test_words_that_decide_each_word_of_a_continuation(ask, models):
-    status, found = ask("/v1/word-effects", text="a dog", model="stories", seed=3)
-    WordEffectsReply.model_validate(found, extra="forbid", strict=True)
+    status, reply = ask("/v1/word-effects", text="a dog", model="stories", seed=3)
+    WordEffectsReply.model_validate(reply, extra="forbid", strict=True)
     expected = models["stories"].explain("a dog", seed=3).as_json()
-    assert (status, found["answer"]) == (200, expected["answer"])
+    assert (status, reply["answer"]) == (200, expected["answer"])
     own = expected["sentences"][0]["effects"]
-    for row, effects in zip(found["sentences"][0]["effects"], own, strict=True):
+    for row, effects in zip(reply["sentences"][0]["effects"], own, strict=True):
         assert row == pytest.approx(effects, abs=1e-4)
 
 
 @pytest.mark.parametrize(
-    ("path", "body", "told"),
+    ("path", "body", "message"),
     [
         ("/v1/embeddings", {"input": []}, "input"),
         ("/v1/embeddings", {"input": [[1, 2]]}, "input"),
@@ -208,7 +208,7 @@ def test_words_that_decide_each_word_of_a_continuation(ask, models):
         ("/v1/encode", {"texts": ["a"], "model": "moods"}, "moods does not encode"),
     ],
 )
-def test_wrong_requests_get_422(ask, path, body, told):
-    status, found = ask(path, **body)
+def test_wrong_requests_get_422(ask, path, body, message):
+    status, reply = ask(path, **body)
     assert status == 422
-    assert told in (found["error"]["message"] if path == "/v1/embeddings" else found["error"])
+    assert message in (reply["error"]["message"] if path == "/v1/embeddings" else reply["error"])

@@ -27,7 +27,7 @@ class Compiling:
 
 
 @pytest.fixture
-def told():
+def messages():
     return []
 
 
@@ -37,14 +37,14 @@ def slow():
 
 
 @pytest.fixture
-def server(told, slow, monkeypatch):
+def server(messages, slow, monkeypatch):
     monkeypatch.setattr("keras_attention.server.server.let_python_go_first", lambda: None)  # cannot be taken back
     about = {"examples": [], "attention": False}
     models = [
         ServedModel("first", "classify", "A", about, [lambda: None]),
         ServedModel("second", "encode", "B", about, [slow]),
     ]
-    server = Server({model.name: model for model in models}, ServerSettings(), None, told.append)
+    server = Server({model.name: model for model in models}, ServerSettings(), None, messages.append)
     warming = threading.Thread(target=server.warm)
     warming.start()
     assert slow.begun.wait(SECONDS)
@@ -59,27 +59,27 @@ def ask(server, name):
     return asyncio.run(server.answer(lambda pipeline, request: pipeline, request))
 
 
-def wait_for(told, line):
+def wait_for(messages, line):
     for _ in range(SECONDS * 100):
-        if line in told:
+        if line in messages:
             return
         time.sleep(0.01)
-    raise AssertionError(f"{line!r} was never told, but {told}")
+    raise AssertionError(f"{line!r} is no message of {messages}")
 
 
-def test_the_first_answers_while_the_second_compiles(server, slow, told):
-    wait_for(told, "first is ready (1 of 2)")
+def test_the_first_answers_while_the_second_compiles(server, slow, messages):
+    wait_for(messages, "first is ready (1 of 2)")
     assert ask(server, "first") == ("first", "A")
     with pytest.raises(Refusal, match=r"second is not ready yet \(1 of 2 models are\)"):
         ask(server, "second")
     assert server.state == "warming"
     slow.go_on.set()
-    wait_for(told, "second is ready (2 of 2)")
+    wait_for(messages, "second is ready (2 of 2)")
     assert ask(server, "second") == ("second", "B")
 
 
-def test_a_stopping_server_refuses_requests(server, told):
-    wait_for(told, "first is ready (1 of 2)")
+def test_a_stopping_server_refuses_requests(server, messages):
+    wait_for(messages, "first is ready (1 of 2)")
     server.state = "stopping"
     with pytest.raises(Refusal, match="stopping"):
         ask(server, "first")

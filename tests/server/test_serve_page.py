@@ -26,35 +26,35 @@ def url(tmp_path_factory):
     (command,) = (line for line in COMMANDS if line.startswith("keras-attention serve"))
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
-        with server_process(*shlex.split(command)[1:], "--max-batch", "1") as (_, found):
-            yield found
+        with server_process(*shlex.split(command)[1:], "--max-batch", "1") as (_, address):
+            yield address
 
 
 @pytest.mark.skipif(not shutil.which("curl"), reason="There is no curl.")
 def test_answers_are_those_that_are_shown(url):
-    for (_, command), (language, told) in itertools.pairwise(blocks(PAGE)):
+    for (_, command), (language, shown) in itertools.pairwise(blocks(PAGE)):
         if command.startswith("curl "):
             command = command.replace(ADDRESS, url)
-            found = subprocess.run(["bash", "-c", command], check=True, capture_output=True, text=True).stdout
+            output = subprocess.run(["bash", "-c", command], check=True, capture_output=True, text=True).stdout
             if language == "json":
-                check_alike(json.loads(told), json.loads(found), exact="my_" not in told)
+                check_alike(json.loads(shown), json.loads(output), exact="my_" not in shown)
             else:
-                assert 'requests_total{path="/v1/translate",status="200"} 1.0' in found
+                assert 'requests_total{path="/v1/translate",status="200"} 1.0' in output
 
 
-def check_alike(told, found, exact):
+def check_alike(shown, actual, exact):
     """Two JSON values are of one form; with `exact` they are equal but for the rounding of numbers."""
-    assert type(told) is type(found)
-    if isinstance(told, dict):
-        assert told.keys() == found.keys()
-        for name in told:
-            check_alike(told[name], found[name], exact)
-    elif isinstance(told, list):
-        assert len(told) == len(found)
-        for one, other in zip(told, found, strict=True):
+    assert type(shown) is type(actual)
+    if isinstance(shown, dict):
+        assert shown.keys() == actual.keys()
+        for name in shown:
+            check_alike(shown[name], actual[name], exact)
+    elif isinstance(shown, list):
+        assert len(shown) == len(actual)
+        for one, other in zip(shown, actual, strict=True):
             check_alike(one, other, exact)
     elif exact:
-        assert told == (pytest.approx(found, abs=1e-3) if isinstance(told, float) else found)
+        assert shown == (pytest.approx(actual, abs=1e-3) if isinstance(shown, float) else actual)
 
 
 def test_the_saved_model_is_written_and_read(tmp_path, monkeypatch, capsys):

@@ -60,31 +60,31 @@ def ask(server):
 
 def test_answers_are_those_of_the_models(zoo, ask):
     translator = keras_attention.load(zoo / "words")
-    status, _, found = ask("POST", "/v1/translate", {"texts": [*ENGLISH, ""], "n_best": 2})
-    assert (status, found["model"]) == (200, "words")
-    for answer, expected in zip(found["answers"], translator.hypotheses([*ENGLISH, ""], n_best=2), strict=True):
+    status, _, reply = ask("POST", "/v1/translate", {"texts": [*ENGLISH, ""], "n_best": 2})
+    assert (status, reply["model"]) == (200, "words")
+    for answer, expected in zip(reply["answers"], translator.hypotheses([*ENGLISH, ""], n_best=2), strict=True):
         assert [one["text"] for one in answer["translations"]] == [one.text for one in expected]
         assert answer["translations"][0]["score"] == pytest.approx(expected[0].score, abs=1e-4)
 
     moods = keras_attention.load(zoo / "moods")
-    _, _, found = ask("POST", "/v1/classify", {"texts": TEXTS})
-    for answer, expected in zip(found["answers"], moods.classify(TEXTS, return_scores=True), strict=True):
+    _, _, reply = ask("POST", "/v1/classify", {"texts": TEXTS})
+    for answer, expected in zip(reply["answers"], moods.classify(TEXTS, return_scores=True), strict=True):
         assert answer["label"] == expected.label
         assert answer["probabilities"] == pytest.approx(expected.probabilities, abs=1e-5)
-    _, _, found = ask("POST", "/v1/classify", {"texts": TEXTS, "texts_b": TEXTS[::-1], "model": "pairs", "top": 1})
+    _, _, reply = ask("POST", "/v1/classify", {"texts": TEXTS, "texts_b": TEXTS[::-1], "model": "pairs", "top": 1})
     labels = keras_attention.load(zoo / "pairs").classify(TEXTS, TEXTS[::-1])
-    assert [list(answer["probabilities"]) for answer in found["answers"]] == [[label] for label in labels]
+    assert [list(answer["probabilities"]) for answer in reply["answers"]] == [[label] for label in labels]
 
     gaps = keras_attention.load(zoo / "gaps")
-    _, _, found = ask("POST", "/v1/fill-mask", {"texts": [MASKED], "top": 3})
+    _, _, reply = ask("POST", "/v1/fill-mask", {"texts": [MASKED], "top": 3})
     expected = gaps.fill_mask(MASKED, top_k=3)
-    assert [one["text"] for one in found["answers"][0]["fillings"]] == [one.text for one in expected]
+    assert [one["text"] for one in reply["answers"][0]["fillings"]] == [one.text for one in expected]
 
     for model, text in (("words", ENGLISH[0]), ("moods", TEXTS[0]), ("gaps", MASKED)):
-        status, _, found = ask("POST", "/v1/attention", {"model": model, "text": text})
+        status, _, reply = ask("POST", "/v1/attention", {"model": model, "text": text})
         view = keras_attention.load(zoo / model).attention_view(text)
-        assert (status, found["title"]) == (200, text)
-        assert found["answers"][0]["maps"] == view.data["answers"][0]["maps"]
+        assert (status, reply["title"]) == (200, text)
+        assert reply["answers"][0]["maps"] == view.data["answers"][0]["maps"]
         status, _, page = ask("GET", f"/attention?model={model}&text={quote(text)}")
         assert (status, page.startswith("<!doctype html>")) == (200, True)
 
@@ -96,12 +96,12 @@ MODELS = {"translate": "words", "classify": "moods", "fill-mask": "gaps"}
 def test_replies_match_their_schema_and_report_truncation(ask, task):
     described, model = reply_model(task, tasks()[task][0]), MODELS[task]
     long = f"[MASK] {'dog ' * 48}"
-    status, _, found = ask("POST", f"/v1/{task}", {"model": model, "texts": ["A [MASK] runs.", long]})
+    status, _, actual = ask("POST", f"/v1/{task}", {"model": model, "texts": ["A [MASK] runs.", long]})
     assert status == 200
-    reply = described.model_validate(found, extra="forbid", strict=True)
+    reply = described.model_validate(actual, extra="forbid", strict=True)
     assert [answer.truncated for answer in reply.answers] == [False, True]
-    status, _, found = ask("POST", "/v1/attention", {"model": model, "text": long})
-    looked = AttentionReply.model_validate(found, extra="forbid")
+    status, _, actual = ask("POST", "/v1/attention", {"model": model, "text": long})
+    looked = AttentionReply.model_validate(actual, extra="forbid")
     assert (status, looked.note.endswith("left out")) == (200, True)
 
 
@@ -110,9 +110,9 @@ def test_many_at_a_time_are_answered_as_if_alone_and_share_batches(ask):
     alone = {text: ask("POST", "/v1/translate", {"texts": [text]})[2] for text in texts}
     with concurrent.futures.ThreadPoolExecutor(16) as clients:
         answers = clients.map(lambda text: (text, ask("POST", "/v1/translate", {"texts": [text]})), texts * 8)
-        for text, (status, _, found) in answers:
+        for text, (status, _, reply) in answers:
             assert status == 200
-            best, expected = found["answers"][0]["translations"][0], alone[text]["answers"][0]["translations"][0]
+            best, expected = reply["answers"][0]["translations"][0], alone[text]["answers"][0]["translations"][0]
             assert best["text"] == expected["text"]
             assert best["score"] == pytest.approx(expected["score"], abs=1e-4)
     counted = ask("GET", "/metrics")[2]
@@ -172,9 +172,9 @@ REFUSED = {
 @pytest.mark.parametrize("case", REFUSED)
 def test_wrong_requests_are_refused_as_json(server, ask, case):
     expected, path, body = REFUSED[case]
-    status, _, found = ask("POST" if path.startswith("/v1") else "GET", path, body)
-    assert (status, list(found)) == (expected, ["error"])
-    assert "Traceback" not in found["error"]
+    status, _, reply = ask("POST" if path.startswith("/v1") else "GET", path, body)
+    assert (status, list(reply)) == (expected, ["error"])
+    assert "Traceback" not in reply["error"]
     assert server[0].poll() is None
 
 
