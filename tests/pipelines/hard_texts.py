@@ -89,24 +89,24 @@ def _translate(translator, text):
 
 
 def _classify(classifier, text):
-    found = classifier.classify(text, *([text] if classifier.task["pair"] else []), return_scores=True)
-    found = found[0] if isinstance(found, list) else found
-    assert all(math.isfinite(value) for value in found.probabilities.values())
-    return found.truncated
+    answers = classifier.classify(text, *([text] if classifier.task["pair"] else []), return_scores=True)
+    answers = answers[0] if isinstance(answers, list) else answers
+    assert all(math.isfinite(value) for value in answers.probabilities.values())
+    return answers.truncated
 
 
 def _fill(filler, text):
-    found = filler.fill_mask(text, top_k=2)
-    found = found[0] if found and isinstance(found[0], list) else found
-    assert all(math.isfinite(one.score) and one.text.encode() for one in found)
-    return any(one.truncated for one in found)
+    fillings = filler.fill_mask(text, top_k=2)
+    fillings = fillings[0] if fillings and isinstance(fillings[0], list) else fillings
+    assert all(math.isfinite(one.score) and one.text.encode() for one in fillings)
+    return any(one.truncated for one in fillings)
 
 
 def _encode(encoder, text):
-    found = encoder.encode(text)
-    assert np.isfinite(found.pooled).all()
-    assert all(np.isfinite(vectors).all() for vectors in found.vectors)
-    return found.truncated[0]
+    embeddings = encoder.encode(text)
+    assert np.isfinite(embeddings.pooled).all()
+    assert all(np.isfinite(vectors).all() for vectors in embeddings.vectors)
+    return embeddings.truncated[0]
 
 
 WAYS = {"translate": _translate, "classify": _classify, "fill_mask": _fill, "encode": _encode}

@@ -57,8 +57,8 @@ def test_letters_are_counted_after_loading_too(tmp_path):
     assert classifier.config_keys()["words"] == {"num_terms": len(letters.terms), "weight": WEIGHT, "units": "letters"}
     loaded = keras_attention.load(write(tmp_path / "both", classifier, units="letters").folder)
     assert loaded.blend.words.units == "letters"
-    expected, found = (one.classify(TEXTS, return_scores=True) for one in (classifier, loaded))
-    for one, other in zip(expected, found, strict=True):
+    expected, answers = (one.classify(TEXTS, return_scores=True) for one in (classifier, loaded))
+    for one, other in zip(expected, answers, strict=True):
         assert one.probabilities == pytest.approx(other.probabilities, abs=1e-6)
 
 

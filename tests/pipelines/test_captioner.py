@@ -53,10 +53,10 @@ def pictures(tmp_path_factory):
 
 @pytest.mark.slow
 def test_a_caption_has_the_probability_and_the_attention_of_the_network(captioner, pictures):
-    found = captioner.caption(pictures[:3], n_best=2)
+    answers = captioner.caption(pictures[:3], n_best=2)
     pixels = np.stack([scene.pixels for scene in tiny_scenes()])
     values = (pixels.astype("float32") / 255 - 0.5) / 0.5
-    for picture, captions in zip(values, found, strict=False):
+    for picture, captions in zip(values, answers, strict=False):
         assert captions[0].score >= captions[1].score
         for one in captions:
             ids = np.array(one.token_ids)
@@ -161,10 +161,10 @@ def test_scores_of_captions_that_are_right_and_wrong(monkeypatch):
     answers[2] = Caption("x" + scenes[2].caption, words=answers[2].words, attention=maps[2][::-1])
     monkeypatch.setattr(type(captioner), "caption", lambda self, images, **search: answers)
     held = [CaptionedPicture(scene.pixels, (scene.caption,), scene.boxes) for scene in scenes]
-    found = caption_scores(captioner, held)
-    assert found["exact captions"] == pytest.approx(100 / 3)
-    assert found["pointing"] == pytest.approx(100 / 3)
-    assert found["attention in the box"] == pytest.approx(100 / 3, abs=0.01)
+    scores = caption_scores(captioner, held)
+    assert scores["exact captions"] == pytest.approx(100 / 3)
+    assert scores["pointing"] == pytest.approx(100 / 3)
+    assert scores["attention in the box"] == pytest.approx(100 / 3, abs=0.01)
     pictures = [CaptionedPicture(one.picture, (*one.captions, str(answers[1])), {}) for one in held[:2]]
     answers.pop()
     assert caption_scores(captioner, pictures) == {"exact captions": 100, "BLEU": pytest.approx(50, abs=50)}
@@ -192,10 +192,10 @@ def test_the_command_line_describes_pictures(run, captioner, pictures, tmp_path)
     lines = "".join(f"{one}\n" for one in expected)
     assert run("caption", "--model", "tiny_captions", *pictures) == (0, lines, "")
     code, out, _ = run("caption", "--model", "tiny_captions", "--json", pictures[2])
-    (found,) = map(json.loads, out.splitlines())
-    assert (code, found["file"]) == (0, pictures[2])
-    assert found["captions"][0]["text"] == expected[2]
-    assert found["captions"][0]["points"] == [list(point) for point in expected[2].points]
+    (answer,) = map(json.loads, out.splitlines())
+    assert (code, answer["file"]) == (0, pictures[2])
+    assert answer["captions"][0]["text"] == expected[2]
+    assert answer["captions"][0]["points"] == [list(point) for point in expected[2].points]
     names = "".join(f"{path}\n" for path in pictures)
     assert run("caption", "--model", "tiny_captions", stdin=names.encode()) == (0, lines, "")
     (tmp_path / "names.txt").write_text(names)
@@ -258,12 +258,12 @@ def test_other_commands_refuse_it_in_one_line(run, pictures, tmp_path):
 @pytest.mark.slow
 def test_a_request_is_answered(captioner, pictures):
     image = base64.b64encode(Path(pictures[1]).read_bytes()).decode()
-    (found,) = captioner.reply(images=[image], n_best=2, attention=True)
-    best, second = found["captions"]
+    (answer,) = captioner.reply(images=[image], n_best=2, attention=True)
+    best, second = answer["captions"]
     assert best["text"] == captioner.caption(pictures[1])
     assert best["log_prob"] >= second["log_prob"]
     assert np.shape(best["attention"]) == (len(best["words"]), 6, 6)
     assert captioner.reply(images=[image])[0]["captions"][0]["attention"] is None
-    json.dumps(found)
+    json.dumps(answer)
     with pytest.raises(UserError, match="A picture must be base64"):
         captioner.reply(images=["no base64!"])

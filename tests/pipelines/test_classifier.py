@@ -24,9 +24,9 @@ def logits_by_hand(classifier, text, text_b=None):
 @pytest.mark.parametrize("kind", ["binary", "multiclass"])
 def test_the_most_probable_label(kind):
     classifier = tiny_classifier(kind)
-    found = classifier.classify(TEXTS, return_scores=True)
-    assert classifier.classify(TEXTS) == [answer.label for answer in found]
-    for text, answer in zip(TEXTS, found, strict=True):
+    answers = classifier.classify(TEXTS, return_scores=True)
+    assert classifier.classify(TEXTS) == [answer.label for answer in answers]
+    for text, answer in zip(TEXTS, answers, strict=True):
         p = np.exp(logits_by_hand(classifier, text))
         expected = dict(zip(LABELS[kind], p / p.sum(), strict=True))
         assert answer.probabilities == pytest.approx(expected, abs=1e-5)
@@ -117,7 +117,7 @@ def test_all_of_a_long_text_may_count(recwarn):
     classifier = Classifier(usual.model, usual.tokenizer, 9, usual.task | {"long_texts": "whole"})
     texts = [f"a {'b ' * 5}c {'c ' * 5}b a", "b", "a b"]  # 14 tokens: two rows of 7
     done = []
-    answers = classifier.classify(texts, return_scores=True, progress=lambda *told: done.append(told))
+    answers = classifier.classify(texts, return_scores=True, progress=lambda *counts: done.append(counts))
     first, second = (logits_by_hand(usual, text) for text in (f"a {'b ' * 5}c", f"{'c ' * 5}b a"))
     by_hand = [(first + second) / 2, *(logits_by_hand(usual, text) for text in texts[1:])]
     for answer, logits in zip(answers, by_hand, strict=True):
@@ -160,9 +160,9 @@ def test_a_blank_text_has_no_answer(kind):
         assert answer.label is not None
     assert classifier.classify("") is None
     assert classifier.answers(["", TEXTS[0]])[0] == ""
-    found = classifier.explain(" ")
-    assert (found.label, found.value, found.words) == (None, None, [])
-    assert "<article>" in found.page().html
+    explanation = classifier.explain(" ")
+    assert (explanation.label, explanation.value, explanation.words) == (None, None, [])
+    assert "<article>" in explanation.page().html
 
 
 def test_a_pair_with_a_blank_text_has_no_answer():

@@ -28,9 +28,9 @@ def translator():
 @pytest.mark.slow
 def test_every_answer_begins_with_the_prefix():
     for prefix in ("Zwei Hund", "Ein Mädchen", "d", "Ein  Hund. "):
-        found = translator().hypotheses(ENGLISH[:2], prefix=prefix, n_best=3)
-        assert [len(some) for some in found] == [3, 3]
-        for answer in (one for some in found for one in some):
+        translations = translator().hypotheses(ENGLISH[:2], prefix=prefix, n_best=3)
+        assert [len(some) for some in translations] == [3, 3]
+        for answer in (one for some in translations for one in some):
             assert answer.text.startswith(prefix.strip())
             following = answer.text[len(prefix.strip()) :][:1]
             assert prefix == prefix.rstrip() or not following.isalnum()
@@ -55,9 +55,9 @@ def test_the_attention_of_a_forced_answer_is_that_of_its_tokens():
 def test_a_prefix_of_several_sentences_is_shared_among_them():
     text = f"{ENGLISH[0]} {ENGLISH[3]}"
     first, second = translator().translate(text).sentences
-    found = translator().translate(text, prefix=f"{first} Zwei Männer ")
-    assert found.text.startswith(f"{first} Zwei Männer")
-    assert found.sentences[0].token_ids == first.token_ids
+    translation = translator().translate(text, prefix=f"{first} Zwei Männer ")
+    assert translation.text.startswith(f"{first} Zwei Männer")
+    assert translation.sentences[0].token_ids == first.token_ids
     assert prefixes_of_sentences("Ja. Nein. Gut", ["Ja. Nein.", "x"], "de") == ["Ja. Nein.", "Gut"]
     assert prefixes_of_sentences("Doch. Nein. Gut ", ["Ja.", "x"], "de") == ["Doch.", "Nein. Gut "]
     assert prefixes_of_sentences("Do", ["Ja.", "x", "y"], "de") == ["Do", "", ""]
@@ -68,38 +68,38 @@ def test_a_prefix_of_several_sentences_is_shared_among_them():
 def test_terms_are_in_the_answers_to_sentences_that_have_them():
     usual = translator().translate(ENGLISH)
     terms = {"dog": "Männer", "red dress": "Treppen", "cat": "Hund"}
-    found = translator().translate([*ENGLISH, "A DOG, a dog."], terms=terms)
-    assert found[1] == usual[1]
-    assert found[3] == usual[3]
-    assert "Männer" in found[0].split() + found[0].replace(".", "").split()
-    assert "Treppen" in found[2].replace(",", " ").replace(".", " ").split()
-    assert found[4].count("Männer") >= 2 or found[4].reason == "terms differ"
+    translations = translator().translate([*ENGLISH, "A DOG, a dog."], terms=terms)
+    assert translations[1] == usual[1]
+    assert translations[3] == usual[3]
+    assert "Männer" in translations[0].split() + translations[0].replace(".", "").split()
+    assert "Treppen" in translations[2].replace(",", " ").replace(".", " ").split()
+    assert translations[4].count("Männer") >= 2 or translations[4].reason == "terms differ"
 
 
 def test_a_term_that_finds_no_place_is_a_doubt(monkeypatch):
     monkeypatch.setattr(constrained_answers, "search_with_constraints", lambda *_, **options: [usual])
     usual = translator().translate(ENGLISH[0])
-    found = translator().translate(ENGLISH[0], terms={"dog": "Treppen"})
-    assert (found.reason, found.low_score) == ("terms differ", True)
-    found = translator().translate(ENGLISH[0], prefix="Treppen")
-    assert (found.reason, found.low_score) == ("prefix differs", True)
+    translation = translator().translate(ENGLISH[0], terms={"dog": "Treppen"})
+    assert (translation.reason, translation.low_score) == ("terms differ", True)
+    translation = translator().translate(ENGLISH[0], prefix="Treppen")
+    assert (translation.reason, translation.low_score) == ("prefix differs", True)
 
 
 def test_names_stay_as_they_are(monkeypatch):
     seen = []
     encode = translator().source_tokenizer.encode
     monkeypatch.setattr(translator().source_tokenizer, "encode", lambda texts: seen.extend(texts) or encode(texts))
-    found = translator().translate("A dog runs in Red Hat.", do_not_translate=["Red Hat"])
+    translation = translator().translate("A dog runs in Red Hat.", do_not_translate=["Red Hat"])
     assert any("Red Hat" not in text and "runs in" in text for text in seen), "the model reads a stand-in"
-    assert "Red Hat" in found or found.reason == "items differ"
+    assert "Red Hat" in translation or translation.reason == "items differ"
 
 
 def test_a_word_ends_before_a_blank_or_a_sign():
     tokenizer = translator().target_tokenizer
     pieces = tokenizer.tokens(range(tokenizer.vocabulary_size))
-    found = dict(zip(pieces, boundaries(tokenizer).tolist(), strict=True))
-    assert (found["▁Hund"] if "▁Hund" in found else found["▁"], found["."], found["</s>"]) == (True, True, True)
-    assert not any(found[piece] for piece in ("n", "e", "<pad>", "<s>") if piece in found and piece.isalnum())
+    actual = dict(zip(pieces, boundaries(tokenizer).tolist(), strict=True))
+    assert (actual["▁Hund"] if "▁Hund" in actual else actual["▁"], actual["."], actual["</s>"]) == (True, True, True)
+    assert not any(actual[piece] for piece in ("n", "e", "<pad>", "<s>") if piece in actual and piece.isalnum())
 
 
 def test_terms_are_whole_words_the_longest_first():
@@ -126,11 +126,12 @@ def test_alternatives_at_a_place_lead_to_whole_translations():
     usual = translator().translate(text)
     words = usual.split()
     for position in (0, len(usual.sentences[0].split()), len(words) - 1):
-        found = translator().alternatives(text, position, n=3)
-        assert 1 <= len(found) <= 3
-        assert len({one.word for one in found}) == len(found)
-        assert [one.probability for one in found] == sorted((one.probability for one in found), reverse=True)
-        for one in found:
+        alternatives = translator().alternatives(text, position, n=3)
+        assert 1 <= len(alternatives) <= 3
+        assert len({one.word for one in alternatives}) == len(alternatives)
+        probabilities = [one.probability for one in alternatives]
+        assert probabilities == sorted(probabilities, reverse=True)
+        for one in alternatives:
             assert one.translation.split()[: position + 1] == [*words[:position], one.word]
             assert one.translation.startswith(one.prefix.rstrip())
     best = translator().alternatives(text, 0, n=20)
@@ -181,8 +182,8 @@ def test_demands_that_cannot_be_met_are_one_line(options, message):
 
 @pytest.mark.slow
 def test_a_model_of_characters_has_a_prefix_of_characters():
-    found = tiny_translator().translate(ENGLISH[0], prefix="20")
-    assert found.text.startswith("20")
+    translation = tiny_translator().translate(ENGLISH[0], prefix="20")
+    assert translation.text.startswith("20")
     with pytest.raises(UserError, match="writes characters, not words"):
         tiny_translator().alternatives(ENGLISH[0], 0)
     with pytest.raises(UserError, match="between natural languages"):

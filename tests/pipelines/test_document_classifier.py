@@ -52,10 +52,10 @@ def test_long_documents_lose_rows(long_texts, kept):
 
 def test_a_document_read_whole_has_several_sequences():
     text = " ".join(["A dog runs."] * 12)
-    (found,) = classifier("whole").sequences([text])
-    assert [len(sequence.token_ids) for sequence in found] == [W * ROWS] * 3
-    logits = classifier("whole").logits([found])
-    alone = classifier("whole").logits([[one] for one in found])
+    (actual,) = classifier("whole").sequences([text])
+    assert [len(sequence.token_ids) for sequence in actual] == [W * ROWS] * 3
+    logits = classifier("whole").logits([actual])
+    alone = classifier("whole").logits([[one] for one in actual])
     np.testing.assert_allclose(logits[0], alone.mean(axis=0), atol=1e-6)
 
 

@@ -44,37 +44,37 @@ def by_hand(classifier, texts, label):
 def test_effects_are_exact(kind):
     classifier = tiny_classifier(kind)
     text = "A girl in a red dress sings, and men sit."
-    found = classifier.explain(text)
+    explained = classifier.explain(text)
     answer = classifier.classify(text, return_scores=True)
-    assert (found.label, found.value) == (
+    assert (explained.label, explained.value) == (
         next(iter(answer.probabilities)),
         pytest.approx(max(answer.probabilities.values())),
     )
-    assert "".join(word.text for word in found.words) == text.replace(" ", "")
-    for word in found.words:
+    assert "".join(word.text for word in explained.words) == text.replace(" ", "")
+    for word in explained.words:
         other = text[: word.start] + text[word.end :]
-        assert word.effect == pytest.approx(found.value - by_hand(classifier, [other], found.label), abs=1e-5)
-    assert max(abs(word.effect) for word in found.words) > 1e-3
+        assert word.effect == pytest.approx(explained.value - by_hand(classifier, [other], explained.label), abs=1e-5)
+    assert max(abs(word.effect) for word in explained.words) > 1e-3
     other = classifier.task["label_names"][0]
     assert classifier.explain(text, label=other).value == pytest.approx(answer.probabilities[other], abs=1e-6)
 
 
 def test_words_of_both_texts_of_a_pair():
     classifier = tiny_classifier(pair=True)
-    found = classifier.explain(TEXTS[0], TEXTS[3])
-    assert [word.text for word in found.words if word.second] == ["Men", "sit", "."]
-    for word in found.words:
+    explained = classifier.explain(TEXTS[0], TEXTS[3])
+    assert [word.text for word in explained.words if word.second] == ["Men", "sit", "."]
+    for word in explained.words:
         sides = [TEXTS[0], TEXTS[3]]
         sides[word.second] = sides[word.second][: word.start] + sides[word.second][word.end :]
-        assert word.effect == pytest.approx(found.value - by_hand(classifier, sides, found.label), abs=1e-5)
+        assert word.effect == pytest.approx(explained.value - by_hand(classifier, sides, explained.label), abs=1e-5)
 
 
 @pytest.mark.slow
 def test_a_number_and_a_blend_and_labels_by_similarity():
     number = tiny_classifier("regression")
-    found = number.explain("Two men sit.")
-    assert found.label is None
-    assert found.words[0].effect == pytest.approx(
+    explained = number.explain("Two men sit.")
+    assert explained.label is None
+    assert explained.words[0].effect == pytest.approx(
         number.classify("Two men sit.") - number.classify(" men sit."), abs=1e-4
     )
 
@@ -86,16 +86,16 @@ def test_a_number_and_a_blend_and_labels_by_similarity():
     assert effects["Two"] == pytest.approx(0, abs=1e-6)
 
     nearest = ZeroShotClassifier(TextEncoder(tiny_encoder(), tokenizer(), 23), ["a dog", "men sit"])
-    found = nearest.explain("Two men sit.")
-    other = nearest.classify(" men sit.", return_scores=True).probabilities[found.label]
-    assert found.words[0].effect == pytest.approx(found.value - other, abs=1e-5)
+    explained = nearest.explain("Two men sit.")
+    other = nearest.classify(" men sit.", return_scores=True).probabilities[explained.label]
+    assert explained.words[0].effect == pytest.approx(explained.value - other, abs=1e-5)
 
 
 def test_long_texts_are_occluded_in_groups_of_adjacent_words(monkeypatch, recwarn):
     monkeypatch.setattr(explanation, "MOST_UNITS", 7)
-    found = tiny_classifier().explain("dog " * 40)
-    assert [word.text for word in found.words] == ["dog dog dog dog dog dog"] * 6 + ["dog dog dog dog"]
-    assert found.truncated
+    explained = tiny_classifier().explain("dog " * 40)
+    assert [word.text for word in explained.words] == ["dog dog dog dog dog dog"] * 6 + ["dog dog dog dog"]
+    assert explained.truncated
     assert not recwarn.list
 
 

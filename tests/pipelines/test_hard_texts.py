@@ -44,10 +44,10 @@ def compiled(pipeline):
 @pytest.mark.parametrize("name", WRITTEN)
 def test_written_texts(compiled, name):
     begun = time.process_time()
-    found = answer(compiled, WRITTEN[name])
+    actual = answer(compiled, WRITTEN[name])
     assert time.process_time() - begun <= MOST_SECONDS
     unreadable = name in ("half of a surrogate pair", "bytes that were no UTF-8")
-    for way, outcome in found.items():
+    for way, outcome in actual.items():
         no_mask = way == "fill_mask" and "[MASK]" not in WRITTEN[name].upper() and not is_blank(WRITTEN[name])
         if unreadable or no_mask or (way == "fill_mask" and outcome == "refused"):
             assert outcome == "refused"

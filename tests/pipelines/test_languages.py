@@ -62,13 +62,13 @@ def test_the_beginning_of_a_long_text_tells_its_language_at_once():
 
 
 def test_threads_share_one_detector():
-    found = []
-    threads = [threading.Thread(target=lambda: found.append(detected_language([SENTENCES["fr"]]))) for _ in range(7)]
+    results = []
+    threads = [threading.Thread(target=lambda: results.append(detected_language([SENTENCES["fr"]]))) for _ in range(7)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert found == ["fr"] * 7
+    assert results == ["fr"] * 7
 
 
 def test_the_most_general_translator_of_a_pair_is_found():

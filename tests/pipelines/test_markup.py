@@ -80,7 +80,7 @@ def test_everything_but_the_texts_is_kept(markup):
 
 def test_texts_of_html():
     texts = []
-    found = translate_document(HTML, "html", lambda some: texts.extend(some) or in_capitals(some))
+    page = translate_document(HTML, "html", lambda some: texts.extend(some) or in_capitals(some))
     assert texts == [
         "My page",
         "This is <x1>very <x2>good</x2></x1> & cheap {x5} 5 euros.",
@@ -89,11 +89,11 @@ def test_texts_of_html():
         "One",
         "Two {x1}",
     ]
-    assert '<b>VERY <i>GOOD</i></b> &amp; CHEAP &lt; 5 EUROS.<br>SEE <a href="x?a=1&amp;b=2" title="a > b">OUR' in found
-    assert "RUN <code>make <b>all</b></code> NOW." in found
-    assert 'TWO <span translate="no">Acme Corp</span></ul>' in found
-    assert "keep this" in found
-    assert "<!-- note -->" in found
+    assert '<b>VERY <i>GOOD</i></b> &amp; CHEAP &lt; 5 EUROS.<br>SEE <a href="x?a=1&amp;b=2" title="a > b">OUR' in page
+    assert "RUN <code>make <b>all</b></code> NOW." in page
+    assert 'TWO <span translate="no">Acme Corp</span></ul>' in page
+    assert "keep this" in page
+    assert "<!-- note -->" in page
 
 
 def test_signs_of_html_in_a_translation_are_escaped():
@@ -101,13 +101,13 @@ def test_signs_of_html_in_a_translation_are_escaped():
 
 
 def test_texts_of_markdown():
-    found = translate_document(MARKDOWN, "markdown", in_capitals)
-    assert "# HELLO *WORLD*" in found
-    assert "THIS IS **BOLD TEXT**, SEE [OUR PAGE](http://a.org/x_y) AND `some code`\nIN A SECOND LINE." in found
-    assert "- SECOND ITEM WITH\n  A SECOND LINE\n\n> A QUOTE\n> GOES ON." in found
-    assert "| `x` | A DOG |" in found
-    assert "TITLE\n=====" in found
-    assert found.count("keep this") == 4
+    translated = translate_document(MARKDOWN, "markdown", in_capitals)
+    assert "# HELLO *WORLD*" in translated
+    assert "THIS IS **BOLD TEXT**, SEE [OUR PAGE](http://a.org/x_y) AND `some code`\nIN A SECOND LINE." in translated
+    assert "- SECOND ITEM WITH\n  A SECOND LINE\n\n> A QUOTE\n> GOES ON." in translated
+    assert "| `x` | A DOG |" in translated
+    assert "TITLE\n=====" in translated
+    assert translated.count("keep this") == 4
 
 
 @pytest.mark.parametrize(
@@ -125,7 +125,7 @@ def test_emphasis_is_hidden_in_pairs(text, expected):
 
 def test_times_and_lines_of_subtitles():
     texts = []
-    found = translate_document(SRT, "srt", lambda some: texts.extend(some) or in_capitals(some))
+    translated = translate_document(SRT, "srt", lambda some: texts.extend(some) or in_capitals(some))
     assert texts == ["Hello there, my friend.", "- Who are you?", "- <i>Nobody</i>"]
-    assert "00:00:01,000 --> 00:00:02,500\nHELLO THERE,\nMY FRIEND.\n" in found
-    assert found.endswith("- WHO ARE YOU?\n- <i>NOBODY</i>\n")
+    assert "00:00:01,000 --> 00:00:02,500\nHELLO THERE,\nMY FRIEND.\n" in translated
+    assert translated.endswith("- WHO ARE YOU?\n- <i>NOBODY</i>\n")

@@ -34,10 +34,10 @@ def test_one_gap():
     place = ids.index(tokenizer().mask_id)
     log_probs = log_probs_at(filler.model, ids, place)
     best = sorted(words(), key=lambda piece: -log_probs[piece])[:3]
-    found = filler.fill_mask("a [MASK] runs", top_k=3)
-    assert [filling.words for filling in found] == [[tokenizer().vocabulary[piece]] for piece in best]
-    assert [filling.score for filling in found] == pytest.approx(np.exp(log_probs[best]).tolist(), rel=1e-4)
-    assert found[0].text == f"a {found[0].words[0]} runs"
+    fillings = filler.fill_mask("a [MASK] runs", top_k=3)
+    assert [filling.words for filling in fillings] == [[tokenizer().vocabulary[piece]] for piece in best]
+    assert [filling.score for filling in fillings] == pytest.approx(np.exp(log_probs[best]).tolist(), rel=1e-4)
+    assert fillings[0].text == f"a {fillings[0].words[0]} runs"
 
 
 @pytest.mark.slow
@@ -53,11 +53,11 @@ def test_two_gaps_are_filled_together():
         log_second = log_probs_at(filler.model, filled, second)
         joint |= {(piece, other): log_first[piece] + log_second[other] for other in words()}
     best = sorted(joint, key=lambda pair: -joint[pair])[:2]
-    found = filler.fill_mask(["[MASK] men [MASK] ."], top_k=len(words()))[0]
+    fillings = filler.fill_mask(["[MASK] men [MASK] ."], top_k=len(words()))[0]
     names = tokenizer().vocabulary
-    assert [filling.words for filling in found[:2]] == [[names[a], names[b]] for a, b in best]
-    assert found[0].score == pytest.approx(np.exp(joint[best[0]]), rel=1e-4)
-    assert found[0].score == pytest.approx(np.prod(found[0].probabilities))
+    assert [filling.words for filling in fillings[:2]] == [[names[a], names[b]] for a, b in best]
+    assert fillings[0].score == pytest.approx(np.exp(joint[best[0]]), rel=1e-4)
+    assert fillings[0].score == pytest.approx(np.prod(fillings[0].probabilities))
 
 
 def test_fewer_answers_are_the_first_of_many():
@@ -84,8 +84,8 @@ def test_words_of_two_pieces():
         joint |= {(piece, other): (log_first[piece] + log_second[other]) / 2 for other in continuing}
     (a, b), value = max(joint.items(), key=lambda item: item[1])
     word = tokenizer().vocabulary[a] + tokenizer().vocabulary[b].removeprefix("##")
-    found = filler.fill_mask("a [MASK]", top_k=200, max_pieces=2)
-    scores = {filling.words[0]: filling.score for filling in reversed(found)}
+    fillings = filler.fill_mask("a [MASK]", top_k=200, max_pieces=2)
+    scores = {filling.words[0]: filling.score for filling in reversed(fillings)}
     assert scores[word] == pytest.approx(np.exp(value), rel=1e-4)
 
 
@@ -154,8 +154,8 @@ def test_vectors(tmp_path, pooling):
     write_tiny(tmp_path / "tiny", model)
     loaded = keras_attention.load(tmp_path / "tiny")
     assert isinstance(loaded, TextEncoder)
-    found = loaded.encode(TEXTS, pooling=pooling)
-    for text, pooled, tokens, vectors in zip(TEXTS, found.pooled, found.tokens, found.vectors, strict=True):
+    encoded = loaded.encode(TEXTS, pooling=pooling)
+    for text, pooled, tokens, vectors in zip(TEXTS, encoded.pooled, encoded.tokens, encoded.vectors, strict=True):
         ids = row_of(text)
         expected = ops.convert_to_numpy(model({"token_ids": np.array([ids], "int32")}))[0]
         np.testing.assert_allclose(vectors, expected, atol=1e-4)
@@ -174,8 +174,8 @@ def test_an_entry_says_how_its_vectors_are_made(tmp_path):
     assert "keras_attention.load('plain').encode(['How old are you?', 'What is your age?']).pooled" in card
     assert "# an array (2, 14)" in card
     of_cls = keras_attention.load(tmp_path / "plain").encode(TEXTS, pooling="cls").pooled
-    found = keras_attention.load(tmp_path / "tiny").encode(TEXTS).pooled
-    np.testing.assert_allclose(found, of_cls / np.linalg.norm(of_cls, axis=-1, keepdims=True), atol=1e-5)
+    vectors = keras_attention.load(tmp_path / "tiny").encode(TEXTS).pooled
+    np.testing.assert_allclose(vectors, of_cls / np.linalg.norm(of_cls, axis=-1, keepdims=True), atol=1e-5)
     mean = keras_attention.load(tmp_path / "tiny").encode(TEXTS, pooling="mean").pooled
     np.testing.assert_allclose(np.linalg.norm(mean, axis=-1), 1.0, atol=1e-5)
 

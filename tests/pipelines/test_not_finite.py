@@ -82,7 +82,7 @@ def test_no_vector():
 
 def test_vectors_of_length_zero_are_similar_to_nothing():
     pipeline = damaged(encoder(), 0.0)
-    assert [found.score for found in pipeline.similar("A dog", ["Men sit.", "A dog"])] == [0.0, 0.0]
+    assert [one.score for one in pipeline.similar("A dog", ["Men sit.", "A dog"])] == [0.0, 0.0]
 
 
 def test_no_word():

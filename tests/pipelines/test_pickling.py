@@ -112,8 +112,8 @@ def test_an_entry_that_is_elsewhere_is_found_by_its_name(own, tmp_path, monkeypa
 @pytest.mark.slow
 def test_a_started_process_answers_the_same(encoder):
     with multiprocessing.get_context("spawn").Pool(1) as pool:
-        found = pool.apply(_pooled, (encoder, TEXTS))
-    np.testing.assert_allclose(found, encoder.encode(TEXTS).pooled, atol=1e-6)
+        vectors = pool.apply(_pooled, (encoder, TEXTS))
+    np.testing.assert_allclose(vectors, encoder.encode(TEXTS).pooled, atol=1e-6)
 
 
 def _pooled(encoder, texts):

@@ -54,12 +54,12 @@ def test_greedy_answers_take_the_most_probable_token_and_tell_its_log_probabilit
 @pytest.mark.parametrize("shift", [-11.0, 0.0, 11.0])
 def test_the_penalty_makes_seen_tokens_less_probable_whatever_the_sign_of_their_logits(shift):
     one = table_generator(shift)
-    found = one.generations(PROMPTS, max_tokens=7, temperature=0.0, repetition_penalty=1.7)
-    for prompt, (answer,) in zip(PROMPTS, found, strict=True):
+    generations = one.generations(PROMPTS, max_tokens=7, temperature=0.0, repetition_penalty=1.7)
+    for prompt, (answer,) in zip(PROMPTS, generations, strict=True):
         ids, log_probs = greedy(one, prompt, 7, penalty=1.7)
         assert answer.token_ids == ids
         np.testing.assert_allclose(answer.log_probs, log_probs, atol=1e-5)
-    assert found != one.generations(PROMPTS, max_tokens=7, temperature=0.0)
+    assert generations != one.generations(PROMPTS, max_tokens=7, temperature=0.0)
 
 
 def test_a_long_text_is_read_on_from_the_last_half_of_the_window(one):

@@ -113,11 +113,11 @@ def test_one_sentence_is_translated_as_without_splitting():
 
 @pytest.mark.slow
 def test_the_best_of_several_sentences_in_order():
-    found = translator().translate(SEVERAL, n_best=3)
-    assert len({tuple(one.tokens) for one in found}) == 3
-    sums = [sum(sentence.score for sentence in one.sentences) for one in found]
+    translations = translator().translate(SEVERAL, n_best=3)
+    assert len({tuple(one.tokens) for one in translations}) == 3
+    sums = [sum(sentence.score for sentence in one.sentences) for one in translations]
     assert sums == sorted(sums, reverse=True)
-    assert found[0] == translator().translate(SEVERAL)
+    assert translations[0] == translator().translate(SEVERAL)
 
 
 @pytest.mark.slow
@@ -155,9 +155,9 @@ def test_the_attention_page_shows_all_sentences():
 def test_ten_thousand_sentences_are_joined_in_linear_time():
     parts = split_text("Yes. " * 10_000, "en")
     assert len(parts.pieces) == 10_000
-    found = [[Translation("Ja.", -0.5, ["Ja", "."]), Translation("Doch.", -0.75, ["Doch", "."])] for _ in parts.pieces]
+    actual = [[Translation("Ja.", -0.5, ["Ja", "."]), Translation("Doch.", -0.75, ["Doch", "."])] for _ in parts.pieces]
     begun = time.process_time()
-    first, second = joined_hypotheses(parts, found, 2)
+    first, second = joined_hypotheses(parts, actual, 2)
     assert time.process_time() - begun < 3.0
     assert first == " ".join(["Ja."] * 10_000)
     assert second.count("Doch.") == 1

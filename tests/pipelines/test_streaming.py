@@ -30,7 +30,7 @@ def test_drawn_pieces_are_those_of_sampling():
     ids = np.append(source.encode(ENGLISH[2:3])[0], END_ID)[None].astype("int32")
     memory, answers = model.encode(ids), set()
     for seed in (3, 4, 3):
-        found = sample(
+        hypotheses = sample(
             lambda token_ids, state: model.step(token_ids, state, memory),
             model.initial_state(memory),
             1,
@@ -41,7 +41,7 @@ def test_drawn_pieces_are_those_of_sampling():
             max_length=answer_limit(ids.shape[1], translator().decoding),
             **drawing,
         )
-        expected = target.decode([np.asarray(found.token_ids)[0, 0]])[0]
+        expected = target.decode([np.asarray(hypotheses.token_ids)[0, 0]])[0]
         answers.add("".join(translator().stream(ENGLISH[2], seed=seed, **drawing)))
         assert expected in answers
     assert len(answers) == 2

@@ -62,16 +62,16 @@ SETTINGS = {
 @pytest.mark.slow
 def test_it_writes_as_if_it_read_all_again(kind):
     given = {"temperature": 0.0, **SETTINGS[kind]}
-    found = generator().generations(PROMPTS, max_tokens=11, **given)
+    generations = generator().generations(PROMPTS, max_tokens=11, **given)
     plain = {"penalty" if name == "repetition_penalty" else name: value for name, value in given.items()}
-    for prompt, (one,) in zip(PROMPTS, found, strict=True):
+    for prompt, (one,) in zip(PROMPTS, generations, strict=True):
         ids, log_probs = written(generator(), prompt, 11, **plain)
         assert one.token_ids == ids
         np.testing.assert_allclose(one.log_probs, log_probs, atol=1e-4)
         assert one.finish == ("end" if ids[-1] == END_ID else "length")
         before = generator().token_ids_of([prompt])[0]
         assert one.text == generator().text_of([*before, *ids])[len(generator().text_of(before)) :]
-    assert len({tuple(one.token_ids) for (one,) in found}) > 1
+    assert len({tuple(one.token_ids) for (one,) in generations}) > 1
 
 
 @pytest.mark.thorough
@@ -132,7 +132,7 @@ def test_special_tokens_are_never_written_and_typed_ones_are_text(level):
 @pytest.mark.thorough
 def test_pieces_tell_tokens_and_what_else_was_probable():
     prompts, settings = PROMPTS[:2], {"max_tokens": 13, "temperature": 1.5, "seed": 4}
-    expected = [one for found in generator().generations(prompts, n=2, **settings) for one in found]
+    expected = [one for each in generator().generations(prompts, n=2, **settings) for one in each]
     pieces = list(generator().pieces(prompts, n=2, details=True, **settings))
     for number, one in enumerate(expected):
         mine = [piece for piece in pieces if piece.number == number]
@@ -179,9 +179,9 @@ def test_without_room_for_programs_it_writes_the_same(temperature, monkeypatch):
     expected = generator("char").generations(PROMPTS[0], **settings)
     monkeypatch.setattr(compiled_steps, "programs_fit", lambda: False)
     one, before = tiny_generator("char"), mappings()
-    (found,) = one.generations(PROMPTS[0], **settings)
-    assert (found.text, found.token_ids) == (expected[0].text, expected[0].token_ids)
-    np.testing.assert_allclose(found.log_probs, expected[0].log_probs, atol=1e-4)
+    (generation,) = one.generations(PROMPTS[0], **settings)
+    assert (generation.text, generation.token_ids) == (expected[0].text, expected[0].token_ids)
+    np.testing.assert_allclose(generation.log_probs, expected[0].log_probs, atol=1e-4)
     assert mappings() < before + 100
 
 

@@ -79,9 +79,11 @@ def test_pairs_have_as_many_second_texts():
         as_pair(["a", "b"], ["c"])
 
 
-@pytest.mark.parametrize(("entry", "told"), [(None, "NoneType"), (b"x", "bytes"), (["x"], "list"), ("\ud800", "half")])
-def test_the_sentence_that_is_none_is_numbered(entry, told):
-    with pytest.raises(UserError, match=f"Sentence 2.*{told}"):
+@pytest.mark.parametrize(
+    ("entry", "message"), [(None, "NoneType"), (b"x", "bytes"), (["x"], "list"), ("\ud800", "half")]
+)
+def test_the_sentence_that_is_none_is_numbered(entry, message):
+    with pytest.raises(UserError, match=f"Sentence 2.*{message}"):
         as_texts(["fine", entry])
 
 

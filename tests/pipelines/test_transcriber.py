@@ -46,8 +46,8 @@ def clips(tmp_path_factory):
 
 @pytest.mark.slow
 def test_a_transcript_has_the_probability_and_the_attention_of_the_network(transcriber, clips):
-    found = transcriber.transcribe(clips, n_best=2)
-    for clip, (best, second) in zip(clips, found, strict=True):
+    transcripts = transcriber.transcribe(clips, n_best=2)
+    for clip, (best, second) in zip(clips, transcripts, strict=True):
         assert best.score >= second.score
         values = transcriber.kind.arrays(transcriber.kind.read(clip))["values"]
         for one in (best, second):
@@ -124,9 +124,9 @@ def test_scores_of_transcripts_that_are_right_and_wrong(monkeypatch):
         answers.append(Transcript(one.text, words=list(one.text), attention=attention, cell=1 / RATE))
     answers[0] = Transcript(answers[0] + "7", words=[*answers[0].words, "7"], attention=answers[0].attention)
     monkeypatch.setattr(type(transcriber), "transcribe", lambda self, sounds, **search: answers)
-    found = transcription_scores(transcriber, strings)
+    scores = transcription_scores(transcriber, strings)
     words = sum(len(one.text) for one in strings)
-    assert found == {"word errors": pytest.approx(100 / words), "exact": pytest.approx(200 / 3), "pointing": 100}
+    assert scores == {"word errors": pytest.approx(100 / words), "exact": pytest.approx(200 / 3), "pointing": 100}
     answers[1].attention[:] = 0
     assert transcription_scores(transcriber, strings)["pointing"] < 100
 
@@ -151,10 +151,10 @@ def test_the_command_line_transcribes_recordings(run, transcriber, clips, tmp_pa
     lines = "".join(f"{one}\n" for one in expected)
     assert run("transcribe", "--model", "tiny_speech", *clips) == (0, lines, "")
     code, out, _ = run("transcribe", "--model", "tiny_speech", "--json", clips[2])
-    (found,) = map(json.loads, out.splitlines())
-    assert (code, found["file"]) == (0, clips[2])
-    assert found["transcripts"][0]["text"] == expected[2]
-    assert found["transcripts"][0]["times"] == [round(time, 3) for time in expected[2].times]
+    (answer,) = map(json.loads, out.splitlines())
+    assert (code, answer["file"]) == (0, clips[2])
+    assert answer["transcripts"][0]["text"] == expected[2]
+    assert answer["transcripts"][0]["times"] == [round(time, 3) for time in expected[2].times]
     names = "".join(f"{path}\n" for path in clips)
     assert run("transcribe", "--model", "tiny_speech", stdin=names.encode()) == (0, lines, "")
     drawn = tmp_path / "look.png"
@@ -196,12 +196,12 @@ def test_other_commands_refuse_it_in_one_line(run, clips, tmp_path):
 @pytest.mark.slow
 def test_a_request_is_answered(transcriber, clips):
     sound = base64.b64encode(Path(clips[1]).read_bytes()).decode()
-    (found,) = transcriber.reply(sounds=[sound], n_best=2, attention=True)
-    best, second = found["transcripts"]
+    (answer,) = transcriber.reply(sounds=[sound], n_best=2, attention=True)
+    best, second = answer["transcripts"]
     assert best["text"] == transcriber.transcribe(clips[1])
     assert best["log_prob"] >= second["log_prob"]
     assert len(best["attention"]) == len(best["words"]) == len(best["times"])
     assert transcriber.reply(sounds=[sound])[0]["transcripts"][0]["attention"] is None
-    json.dumps(found)
+    json.dumps(answer)
     with pytest.raises(UserError, match="A sound must be base64"):
         transcriber.reply(sounds=["no base64!"])

@@ -39,7 +39,7 @@ def test_one_beam_is_greedy_search_of_the_model():
     model, source, target = tiny_parts()
     ids = np.append(source.encode(ENGLISH[:1])[0], END_ID)[None].astype("int32")  # (1, S), without padding
     memory = model.encode(ids)
-    found = greedy_search(
+    hypotheses = greedy_search(
         lambda token_ids, state: model.step(token_ids, state, memory),
         model.initial_state(memory),
         1,
@@ -49,9 +49,9 @@ def test_one_beam_is_greedy_search_of_the_model():
         max_length=answer_limit(ids.shape[1], translator().decoding),
     )
     ((answer,),) = translator().hypotheses(ENGLISH[:1], beam_size=1)
-    length = int(found.lengths[0, 0])
-    assert answer.tokens == target.tokens(np.asarray(found.token_ids)[0, 0, :length])
-    np.testing.assert_allclose(answer.log_prob, found.log_probs[0, 0], atol=1e-4)
+    length = int(hypotheses.lengths[0, 0])
+    assert answer.tokens == target.tokens(np.asarray(hypotheses.token_ids)[0, 0, :length])
+    np.testing.assert_allclose(answer.log_prob, hypotheses.log_probs[0, 0], atol=1e-4)
 
 
 @pytest.mark.slow

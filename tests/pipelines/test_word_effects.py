@@ -23,38 +23,38 @@ def by_hand(translator, text, ids):
 
 def test_effects_of_a_translation_are_those_of_each_word_left_out_alone():
     translator, text = tiny_translator(), "A dog runs near bushes."
-    (found,) = translator.explain(text).sentences
+    (sentence,) = translator.explain(text).sentences
     answer = translator.translate(text)
     ids = [token for token in answer.token_ids if token != END_ID]
-    assert (found.text, found.answer, found.truncated) == (text, answer, False)
-    assert found.sources == ["A", "dog", "runs", "near", "bushes", "."]
-    assert "".join(found.targets) == answer
+    assert (sentence.text, sentence.answer, sentence.truncated) == (text, answer, False)
+    assert sentence.sources == ["A", "dog", "runs", "near", "bushes", "."]
+    assert "".join(sentence.targets) == answer
     whole = by_hand(translator, text, ids)
     hidden = ["dog runs near bushes.", "A runs near bushes.", "A dog near bushes.", "A dog runs bushes."]
     hidden += ["A dog runs near.", "A dog runs near bushes"]
     others = [by_hand(translator, one, ids) for one in hidden]
     begin = 0
-    for row, target in enumerate(found.targets):  # a token is a character
+    for row, target in enumerate(sentence.targets):  # a token is a character
         some = slice(begin, begin := begin + len(target))
-        assert found.log_probs[row] == pytest.approx(whole[some].sum(), abs=1e-4)
+        assert sentence.log_probs[row] == pytest.approx(whole[some].sum(), abs=1e-4)
         expected = [whole[some].sum() - other[some].sum() for other in others]
-        assert found.effects[row] == pytest.approx(expected, abs=1e-4)
-    assert np.abs(found.effects).max() > 1e-2
+        assert sentence.effects[row] == pytest.approx(expected, abs=1e-4)
+    assert np.abs(sentence.effects).max() > 1e-2
 
 
 def test_a_contrast_is_the_log_ratio_of_two_words():
     translator, text, target = tiny_translator(), "A dog runs.", "2023-12-07"
     view = translator.explain(text, target=target, contrast=("12", "31"))
-    found = view.sentences[0].contrast
-    assert (view.answer, found.word, found.other, found.position) == (target, "12", "31", 2)
+    contrast = view.sentences[0].contrast
+    assert (view.answer, contrast.word, contrast.other, contrast.position) == (target, "12", "31", 2)
 
     def ratio(text):
         ids, others = (translator.target_tokenizer.encode([one])[0].tolist() for one in (target, "2023-31"))
         return (by_hand(translator, text, ids)[5:7] - by_hand(translator, text, others)[5:7]).sum()
 
-    assert found.log_ratio == pytest.approx(ratio(text), abs=1e-4)
+    assert contrast.log_ratio == pytest.approx(ratio(text), abs=1e-4)
     expected = [ratio(text) - ratio(one) for one in ("dog runs.", "A runs.", "A dog.", "A dog runs")]
-    assert found.effects == pytest.approx(expected, abs=1e-4)
+    assert contrast.effects == pytest.approx(expected, abs=1e-4)
     assert json.dumps(view.as_json(), allow_nan=False)
     dashes = translator.explain(text, target=target, contrast=("-", "1"), position=3).sentences[0].contrast
     assert dashes.position == 3
@@ -78,12 +78,12 @@ def test_a_model_that_copies_is_decided_by_the_copied_word(monkeypatch):
     tokenizer = translator.target_tokenizer
     translator.source_tokenizer = tokenizer
     monkeypatch.setattr(type(translator), "network", Copying(tokenizer.vocabulary_size))
-    (found,) = translator.explain("2023-12-07", target="2023-12-07").sentences
-    assert found.sources == found.targets == ["2023", "-", "12", "-", "07"]
-    assert np.exp(found.log_probs).min() > 0.9
+    (sentence,) = translator.explain("2023-12-07", target="2023-12-07").sentences
+    assert sentence.sources == sentence.targets == ["2023", "-", "12", "-", "07"]
+    assert np.exp(sentence.log_probs).min() > 0.9
     # Each character that is not copied costs 9; without 2023, -12-07 has its third character in common with it.
-    assert (found.effects[0, 0], found.effects[4, 4]) == (pytest.approx(27, abs=1e-3), pytest.approx(18, abs=1e-3))
-    assert np.abs(np.triu(found.effects, 1)).max() < 1e-4  # words that come later decide nothing
+    assert [sentence.effects[0, 0], sentence.effects[4, 4]] == pytest.approx([27, 18], abs=1e-3)
+    assert np.abs(np.triu(sentence.effects, 1)).max() < 1e-4  # words that come later decide nothing
 
 
 def test_sentences_are_explained_one_by_one():
@@ -105,9 +105,9 @@ def test_sentences_are_explained_one_by_one():
 def test_effects_of_a_continuation(level):
     generator, prompt = tiny_generator(level), "A dog runs"
     view = generator.explain(prompt, max_tokens=9, seed=4)
-    (found,), (generation,) = view.sentences, generator.generations(prompt, max_tokens=9, seed=4)
+    (sentence,), (generation,) = view.sentences, generator.generations(prompt, max_tokens=9, seed=4)
     assert view.answer == generation.text
-    assert found.sources == ["A", "dog", "runs", *found.targets]
+    assert sentence.sources == ["A", "dog", "runs", *sentence.targets]
     (beginning,) = generator.token_ids_of([prompt])
 
     def log_probs(*ids):
@@ -119,14 +119,14 @@ def test_effects_of_a_continuation(level):
     total = sum(log_probs(*beginning, *generation.token_ids)[-count:])
     counted = sum(len(group) for group in word_effects._Continued(generator, prompt, generation).groups)
     if counted == count:
-        assert found.log_probs.sum() == pytest.approx(total, abs=1e-3)
+        assert sentence.log_probs.sum() == pytest.approx(total, abs=1e-3)
     for column, hidden in enumerate(["dog runs", "A runs", "A dog"]):
         without = log_probs(*generator.token_ids_of([hidden])[0], *generation.token_ids)[-count:]
         whole = log_probs(*beginning, *generation.token_ids)[-count:]
         groups = word_effects._Continued(generator, prompt, generation).groups
         expected = [sum(whole[k] - without[k] for k in group) for group in groups]
-        assert found.effects[:, column] == pytest.approx(expected, abs=1e-3)
-    own = found.effects[:, 3:]
+        assert sentence.effects[:, column] == pytest.approx(expected, abs=1e-3)
+    own = sentence.effects[:, 3:]
     assert np.isnan(own[np.triu_indices(len(own))]).all()
     assert not np.isnan(own[np.tril_indices(len(own), -1)]).any()
     assert json.dumps(view.as_json(), allow_nan=False)
@@ -149,9 +149,9 @@ def test_effects_of_a_continuation(level):
     ],
 )
 def test_refusals(options, message):
-    with pytest.raises(UserError, match="^[^\n]*$") as found:
+    with pytest.raises(UserError, match="^[^\n]*$") as caught:
         tiny_translator().explain("A dog runs.", **{"target": "2023-12-07", **options})
-    assert message in str(found.value)
+    assert message in str(caught.value)
 
 
 def test_long_texts_are_refused(monkeypatch):
@@ -196,8 +196,8 @@ def test_all_words_of_an_answer_share_the_forward_passes(make, options, monkeypa
     for kind in (word_effects._Translated, word_effects._Continued):
         log_probs = kind.log_probs
         monkeypatch.setattr(kind, "log_probs", lambda self, ids, of=log_probs: calls.append(1) or of(self, ids))
-    (found,) = make().explain("A dog runs near bushes.", **options).sentences
-    assert len(found.targets) > 1
+    (sentence,) = make().explain("A dog runs near bushes.", **options).sentences
+    assert len(sentence.targets) > 1
     assert len(calls) == 1
 
 
@@ -206,14 +206,14 @@ def test_all_words_of_an_answer_share_the_forward_passes(make, options, monkeypa
 )
 def test_each_word_has_its_own_tokens_however_a_target_is_written(target):
     translator, text = tiny_translator(), "A dog runs."
-    (found,) = translator.explain(text, target=target).sentences
+    (sentence,) = translator.explain(text, target=target).sentences
     ids = translator.target_tokenizer.encode([target])[0].tolist()
     written = translator.target_tokenizer.decode([np.array(ids)])[0]
-    assert "".join(found.targets) == "".join(written.split())
+    assert "".join(sentence.targets) == "".join(written.split())
     own = by_hand(translator, text, ids)
-    position = len(found.targets) - 1  # the last word has the last tokens, one for each character
-    count = len(found.targets[-1])
-    assert found.log_probs[position] == pytest.approx(own[-count:].sum(), abs=1e-4)
+    position = len(sentence.targets) - 1  # the last word has the last tokens, one for each character
+    count = len(sentence.targets[-1])
+    assert sentence.log_probs[position] == pytest.approx(own[-count:].sum(), abs=1e-4)
 
 
 def test_a_copied_answer_has_no_words_of_the_model():
