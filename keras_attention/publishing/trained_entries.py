@@ -125,8 +125,8 @@ def write_pretrained(folder, model, tokenizer, *, scores, settings, result, fact
     measured_on = {"set": measured, "signature": f"{settings['mask_rate']:.0%} masked, seed 0"}
     before = start.metrics if start else {"command": "", "commit": "", "minutes": 0.0, "data": []}
     metrics = {
-        "description": f"BERT with {settings['num_layers']} layers: fill masks, embed texts, or fine-tune your own "
-        f"classifier. Trained on {tokens:,.0f} masked tokens.",
+        "description": "Fills gaps in texts. It also turns texts into vectors, and your own classifier can be "
+        f"fine-tuned from it. BERT with {settings['num_layers']} layers. Trained on {tokens:,.0f} masked tokens.",
         "data": [*before["data"], data],
         **facts,
         "command": "\n".join(filter(None, [before["command"], facts["command"]])),
