@@ -5,7 +5,8 @@ import shutil
 from pathlib import Path
 
 from keras_attention.cli.io.terminal import load, print_json, safe, silent_libraries
-from keras_attention.export import listing, writers_of
+from keras_attention.export import writers_of
+from keras_attention.export.signatures import listing
 from keras_attention.support.atomic_files import tidy, whole_folder
 from keras_attention.support.errors import UserError
 from keras_attention.zoo.registry import check_free, open_entry

@@ -3,10 +3,10 @@
 import numpy as np
 import tensorflow as tf
 
-from keras_attention.export import FILLINGS, VECTORS, classes
 from keras_attention.export.graph_inputs import label_tensors
 from keras_attention.export.graph_texts import SequencesInGraph, WordsInGraph, as_utf8, write_graph
 from keras_attention.export.graph_writers import map_chunks
+from keras_attention.export.signatures import FILLINGS, VECTORS, classes
 from keras_attention.pipelines.mask_filler import ANY_CASE, MASK, MAX_MASKS
 
 TEXTS = tf.TensorSpec([None], tf.string, name="texts")
@@ -63,7 +63,7 @@ class GraphClassifier(GraphBert):
         texts_b: string tensor (B,), the second texts, if the model classifies pairs.
 
     Returns:
-        Dict of tensors, see `export.classes`.
+        Dict of tensors, see `export.signatures.classes`.
     """
 
     def __init__(self, classifier, reader=None):
@@ -90,7 +90,7 @@ class GraphClassifier(GraphBert):
 
 
 class GraphEncoder(GraphBert):
-    """`TextEncoder.encode` as a graph: string tensor (B,) -> dict of tensors, see `export.VECTORS`."""
+    """`TextEncoder.encode` as a graph: string tensor (B,) -> dict of tensors, see `export.signatures.VECTORS`."""
 
     def __init__(self, encoder):
         super().__init__(encoder)

@@ -3,8 +3,8 @@
 import numpy as np
 import tensorflow as tf
 
-from keras_attention.export import classes
 from keras_attention.export.graph_texts import write_graph
+from keras_attention.export.signatures import classes
 
 README = """{name} as a TensorFlow SavedModel: arrays in, labels out. It needs tensorflow alone.
 
@@ -30,7 +30,7 @@ def label_tensors(logits, task):
         task: dict, see `catalog.classification.TASK`.
 
     Returns:
-        Dict of tensors, see `export.classes`, without `truncated`.
+        Dict of tensors, see `export.signatures.classes`, without `truncated`.
     """
     logits, kind = tf.cast(logits, tf.float64), task["kind"]
     if kind == "regression":
@@ -59,7 +59,7 @@ class GraphInputClassifier(tf.Module):
         The inputs of the kind's `signature`, each (B, ...), by name.
 
     Returns:
-        Dict of tensors, see `export.classes`.
+        Dict of tensors, see `export.signatures.classes`.
     """
 
     def __init__(self, classifier):

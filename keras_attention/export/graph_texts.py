@@ -17,7 +17,7 @@ from keras_attention.evaluation.bag_of_words import (
     UNSPACED,
     VARIATION_SELECTORS,
 )
-from keras_attention.export import listing
+from keras_attention.export.signatures import listing
 from keras_attention.inputs.token_sequences import CHARACTERS_PER_TOKEN, START, WHOLE
 from keras_attention.pipelines.mask_filler import MASK
 from keras_attention.support.errors import UserError

@@ -6,8 +6,8 @@ import tensorflow as tf
 
 from keras_attention.decoding.sampling import draw_within, forbid, most_probable, soften, uniform
 from keras_attention.decoding.token_loop import grow_one_sequence
-from keras_attention.export import CONTINUED, TEXT
 from keras_attention.export.graph_texts import in_graph, strip, write_graph
+from keras_attention.export.signatures import CONTINUED, TEXT
 from keras_attention.pipelines.translator import CHARACTERS_PER_TOKEN
 from keras_attention.runtime.buckets import BATCH_SIZES, answer_limit
 from keras_attention.runtime.compiled_search import SEARCH_OPTIONS, search_function
@@ -303,7 +303,7 @@ def write_saved_model(folder, translator, *, name, example="A dog runs.", beam_s
         beam_size, length_penalty: see `GraphTranslator`.
 
     Returns:
-        Dict like `export.TEXT`, of the tensors that this model has.
+        Dict like `export.signatures.TEXT`, of the tensors that this model has.
 
     Raises:
         UserError: if a setting is out of range, or TensorFlow cannot write.

@@ -6,7 +6,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_attention import __version__
-from keras_attention.export import PIECES, listing, sequence_signature, token_signature
+from keras_attention.export.signatures import PIECES, listing, sequence_signature, token_signature
 from keras_attention.inputs.token_sequences import TOKEN_PADDING
 from keras_attention.runtime.compiled_forward import stacked
 from keras_attention.runtime.ctranslate2_engine import write_ctranslate2
@@ -268,7 +268,7 @@ def export_ctranslate2(folder, translator, name, quantization=None):
         quantization: see `write_ctranslate2`.
 
     Returns:
-        Dict, the signature, see `export.PIECES`.
+        Dict, the signature, see `export.signatures.PIECES`.
 
     Raises:
         UserError: if ctranslate2 is not installed, or the model is not a Transformer.

@@ -86,6 +86,20 @@ MOVED_NAMES = {
         "look": "server.requests",
     },
     "zoo.schema": {"Use": "zoo.schema:Task"},
+    "export": dict.fromkeys(
+        (
+            "classes",
+            "listing",
+            "sequence_signature",
+            "token_signature",
+            "TEXT",
+            "VECTORS",
+            "FILLINGS",
+            "PIECES",
+            "CONTINUED",
+        ),
+        "export.signatures",
+    ),
 }
 _WITH_ARRAYS = "keras_attention.runtime.compiled_forward.{}, which takes dicts of arrays instead of token sequences"
 REPLACED = {

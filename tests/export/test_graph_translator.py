@@ -8,9 +8,9 @@ import tensorflow as tf
 from varied_texts import varied_texts
 from zoo.tiny_entry import DECODING, ENGLISH, tiny_parts
 
-from keras_attention.export import TEXT
 from keras_attention.export import graph_writers as chunks
 from keras_attention.export.graph_writers import GraphTranslator
+from keras_attention.export.signatures import TEXT
 from keras_attention.models import Transformer
 from keras_attention.pipelines.translator import Translator
 from keras_attention.support.errors import UserError

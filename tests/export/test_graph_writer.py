@@ -11,9 +11,9 @@ from tiny_byte_level import tiny_byte_level
 from zoo.tiny_gpt import TEXTS, tiny_generator
 
 from keras_attention.cli.main import main
-from keras_attention.export import CONTINUED
 from keras_attention.export import graph_writers as chunks
 from keras_attention.export.graph_writers import GraphWriter
+from keras_attention.export.signatures import CONTINUED
 from keras_attention.models import GPT
 from keras_attention.pipelines.text_generator import TextGenerator
 from keras_attention.support.errors import UserError

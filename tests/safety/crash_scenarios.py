@@ -21,6 +21,7 @@ from keras_attention.cli import classify, translate
 from keras_attention.cli.io import many_texts
 from keras_attention.cli.main import guarded, main
 from keras_attention.data.tables.label_task import find_task
+from keras_attention.export.signatures import TEXT
 from keras_attention.finetuning import calibration, report, workflow
 from keras_attention.finetuning.settings import FinetuneSettings
 from keras_attention.pipelines import base
@@ -153,7 +154,7 @@ def write_saved_model(folder, *arguments, **options):
     (folder / "variables").mkdir()
     for name in ("saved_model.pb", "variables/variables.index", "variables/variables.data-00000-of-00001"):
         (folder / name).write_bytes(name.encode() * 999)
-    return export.TEXT
+    return TEXT
 
 
 def use_stubs():
