@@ -16,21 +16,21 @@ class Stop(UserError):
 @pytest.fixture
 def read(monkeypatch):
     """What the commands have read, a list that fills."""
-    found = []
+    results = []
 
     def learn(examples, *arguments, **options):
-        found.append((examples.texts, examples.labels))
+        results.append((examples.texts, examples.labels))
         raise Stop("read")
 
     class Echo:
         def hypotheses(self, texts, **options):
-            found.append(texts)
+            results.append(texts)
             return [[Translation(text, 0.0, [], [], None, None, 0.0, False, False)] for text in texts]
 
     monkeypatch.setattr(translate, "load", lambda entry, task: Echo())
     monkeypatch.setattr(finetune, "starting_classifier", learn)
     monkeypatch.setattr(finetune, "finetune_classifier", learn)
-    return found
+    return results
 
 
 def finetuned(path):
@@ -45,7 +45,7 @@ def test_bad_tables(run, tmp_path, suffix, content, named):
     assert (code, error.count("\n")) == (2, 1)
     assert [part for part in [str(path), *named] if part not in error] == []
     assert len(error) < len(str(path)) + 500
-    assert [found.name for found in tmp_path.iterdir()] == [path.name]
+    assert [file.name for file in tmp_path.iterdir()] == [path.name]
 
 
 @pytest.mark.parametrize(

@@ -45,7 +45,7 @@ def test_fill_mask(run, complains, filler):
     lines = out.splitlines()
     expected = tiny_mask_filler().fill_mask(["a [MASK] runs", "men [MASK]"], top_k=2)
     assert (code, len(lines)) == (0, 4)
-    assert [line.split("\t")[1] for line in lines] == [filling.text for found in expected for filling in found]
+    assert [line.split("\t")[1] for line in lines] == [filling.text for one in expected for filling in one]
     code, out, _ = run("fill-mask", "--model", filler, "--json", stdin=b"a [MASK]\n")
     assert json.loads(out)["fillings"][0]["words"]
     assert run("fill-mask", "--model", filler, "", "a [MASK]", "--top", "2")[1].splitlines()[0] == ""

@@ -34,16 +34,16 @@ def lines(tmp_path, monkeypatch):
 def test_vectors_are_a_numpy_file(run, vectors, lines):
     folder, encoder = vectors
     out = lines.with_name("vectors.npy")
-    code, told, err = run("encode", "--model", folder, "--input", lines, "--output", out)
-    assert (code, told) == (0, f"{out}: 9 vectors of 14 numbers (float32)\n")
+    code, message, err = run("encode", "--model", folder, "--input", lines, "--output", out)
+    assert (code, message) == (0, f"{out}: 9 vectors of 14 numbers (float32)\n")
     assert "1 of 9 texts (the first is number 5)" in err
-    found = np.load(out, allow_pickle=False)
-    assert (found.dtype, found.shape) == (np.float32, (9, 14))
-    np.testing.assert_allclose(found, encoder.encode(LINES).pooled, atol=1e-5)
+    array = np.load(out, allow_pickle=False)
+    assert (array.dtype, array.shape) == (np.float32, (9, 14))
+    np.testing.assert_allclose(array, encoder.encode(LINES).pooled, atol=1e-5)
     code, printed, _ = run("encode", "--model", folder, *TEXTS[:2])
-    np.testing.assert_allclose([list(map(float, line.split())) for line in printed.splitlines()], found[:2], atol=1e-5)
+    np.testing.assert_allclose([list(map(float, line.split())) for line in printed.splitlines()], array[:2], atol=1e-5)
     code, printed, _ = run("encode", "--model", folder, "--json", stdin=TEXTS[0].encode())
-    assert json.loads(printed)["vector"] == pytest.approx(found[0].tolist(), abs=1e-5)
+    assert json.loads(printed)["vector"] == pytest.approx(array[0].tolist(), abs=1e-5)
 
 
 def test_vectors_that_cannot_be_written(complains, vectors, lines):
@@ -58,11 +58,11 @@ def test_vectors_that_cannot_be_written(complains, vectors, lines):
 def test_a_blank_text_has_no_vector_and_is_not_ranked(run, vectors):
     folder, encoder = vectors
     texts = [TEXTS[0], "", " \t", TEXTS[1]]
-    found = encoder.encode(texts)
-    assert [len(tokens) > 0 for tokens in found.tokens] == [True, False, False, True]
-    assert [vectors.shape[0] for vectors in found.vectors[1:3]] == [0, 0]
-    np.testing.assert_array_equal(found.pooled[1:3], 0)
-    np.testing.assert_allclose(found.pooled[::3], encoder.encode(TEXTS[:2]).pooled, atol=1e-5)
+    embeddings = encoder.encode(texts)
+    assert [len(tokens) > 0 for tokens in embeddings.tokens] == [True, False, False, True]
+    assert [vectors.shape[0] for vectors in embeddings.vectors[1:3]] == [0, 0]
+    np.testing.assert_array_equal(embeddings.pooled[1:3], 0)
+    np.testing.assert_allclose(embeddings.pooled[::3], encoder.encode(TEXTS[:2]).pooled, atol=1e-5)
     assert [one["vector"] is None for one in encoder.reply(texts)] == [False, True, True, False]
     assert sorted(one.index for one in encoder.similar("A dog", texts)) == [0, 3]
     assert encoder.similar(" ", texts) == []
@@ -87,8 +87,8 @@ def test_similar_texts(run, complains, vectors, lines):
     words = ("similar", "--model", folder, "--query", queries[0], "--input", lines)
     code, out, _ = run(*words, "--top", "3")
     a, b = (
-        found / np.linalg.norm(found, axis=-1, keepdims=True)
-        for found in (encoder.encode(queries).pooled, encoder.encode(LINES).pooled)
+        answer / np.linalg.norm(answer, axis=-1, keepdims=True)
+        for answer in (encoder.encode(queries).pooled, encoder.encode(LINES).pooled)
     )
     scores = a @ b.T
     best = np.argsort(-scores, kind="stable")
@@ -97,9 +97,9 @@ def test_similar_texts(run, complains, vectors, lines):
         score, text = line.split("\t")
         assert (float(score), text) == (pytest.approx(scores[0][number], abs=1e-4), LINES[number])
     _, out, _ = run(*words, "--query", queries[1], "--json")
-    for row, order, found in zip(scores, best, map(json.loads, out.splitlines()), strict=True):
-        assert [one["score"] for one in found["similar"]] == pytest.approx(row[order[:5]].tolist(), abs=1e-5)
-        assert [LINES[one["line"] - 1] for one in found["similar"]] == [one["text"] for one in found["similar"]]
+    for row, order, answer in zip(scores, best, map(json.loads, out.splitlines()), strict=True):
+        assert [one["score"] for one in answer["similar"]] == pytest.approx(row[order[:5]].tolist(), abs=1e-5)
+        assert [LINES[one["line"] - 1] for one in answer["similar"]] == [one["text"] for one in answer["similar"]]
     assert [one.index for one in encoder.similar(queries[0], LINES, top=2)] == best[0][:2].tolist()
     assert "--top must be" in complains(*words, "--top", "0")
     assert "--query" in complains("similar", "--model", folder, "a")
@@ -135,10 +135,10 @@ def test_explained_on_a_page(run, complains, tmp_path):
     code, out, err = run(*words, page, *TEXTS[:2])
     assert (code, len(out.splitlines())) == (0, 2)
     assert err == f"keras-attention: {page}: 2 texts with their words in colours\n"
-    found = page.read_text(encoding="utf-8")
-    assert found.count("<article>") == 2
+    html = page.read_text(encoding="utf-8")
+    assert html.count("<article>") == 2
     word = judge.explain(TEXTS[0]).words[1]
-    assert f'title="{word.effect:+.4f}">{word.text}</span>' in found
+    assert f'title="{word.effect:+.4f}">{word.text}</span>' in html
     assert "end with .html" in complains(*words, tmp_path / "why.txt", "a")
     (tmp_path / "many.txt").write_text("a\n" * 101)
     assert "at most 100 texts. Found: 101" in complains(*words, page, "--input", tmp_path / "many.txt")

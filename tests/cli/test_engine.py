@@ -100,9 +100,9 @@ def test_export(real_run, zoo, tmp_path, monkeypatch):
     names = {}
     exec(code, names)  # pieces of "A dog runs."
     monkeypatch.setattr(translator, "_loops", lambda answers: False)  # CTranslate2 alone does not search again
-    found = ctranslate2.Translator("new").translate_batch([names["pieces"]], beam_size=1, max_decoding_length=7)
+    translations = ctranslate2.Translator("new").translate_batch([names["pieces"]], beam_size=1, max_decoding_length=7)
     best = load_pipeline(zoo / "writer").hypotheses(["A dog runs."], beam_size=1, max_length=7)[0][0]
-    assert found[0].hypotheses[0] == [token for token in best.tokens if token != "</s>"]
+    assert translations[0].hypotheses[0] == [token for token in best.tokens if token != "</s>"]
     code, out, _ = real_run("export", "writer", "small", "--format", "ctranslate2", "--compute-type", "int8", "--json")
     assert code == 0
     assert json.loads(out)["files"]["model.bin"] < files["model.bin"]

@@ -57,8 +57,8 @@ def test_nothing_is_left_of_a_run_that_fails(run, tmp_path, monkeypatch, error, 
         raise error
 
     monkeypatch.setattr(graph_texts.tf.saved_model, "save", fail)
-    found, out, err = run("export", "tiny", tmp_path / "new")
-    assert (found, out, err.count("\n")) == (code, "", 1)
+    actual, out, err = run("export", "tiny", tmp_path / "new")
+    assert (actual, out, err.count("\n")) == (code, "", 1)
     assert text in err
     assert not list(tmp_path.iterdir())
 

@@ -80,8 +80,8 @@ def test_no_partial_answers_replace_the_input(complaint, tmp_path, command, name
 @pytest.mark.parametrize("command", ["classify", "caption", "transcribe"])
 def test_no_numbered_picture_replaces_an_input(complaint, tmp_path, command):
     (tmp_path / "view-2.png").hardlink_to(tmp_path / "file")
-    told = complaint((command, *MOODS, "other", "view-2.png", "--attention", "view.png"))
-    assert "the input and --attention are the same file, view-2.png" in told
+    message = complaint((command, *MOODS, "other", "view-2.png", "--attention", "view.png"))
+    assert "the input and --attention are the same file, view-2.png" in message
 
 
 def test_answers_and_page_have_files_of_their_own(complaint):

@@ -46,7 +46,7 @@ def test_score(run, complains, model, tmp_path):
     _, out, _ = run("score", "--model", model, "--input", tmp_path / "texts", "--tokens")
     assert [line.split("\t")[1] for line in out.splitlines()] == list("A dog")
     _, out, _ = run("score", "--model", model, "--json", stdin=b"A dog\n\n")
-    found = [json.loads(line) for line in out.splitlines()]
-    assert found[0] == {"text": "A dog", **expected[0]._asdict()}
-    assert found[1]["perplexity"] is None
+    rows = [json.loads(line) for line in out.splitlines()]
+    assert rows[0] == {"text": "A dog", **expected[0]._asdict()}
+    assert rows[1]["perplexity"] is None
     assert "not both" in complains("score", "--model", model, "A", "--input", tmp_path / "texts")

@@ -149,8 +149,8 @@ def test_cut_texts_are_numbered_over_all_windows(run, source):
     code, _, err = run(*command(source, "--json"))
     assert code == 0
     assert "2 of 14 texts (the first is number 9)" in err
-    found = [json.loads(line)["truncated"] for line in source.with_name("some.de").read_text().splitlines()]
-    assert [number for number, cut in enumerate(found, start=1) if cut] == [9, 14]
+    truncated = [json.loads(line)["truncated"] for line in source.with_name("some.de").read_text().splitlines()]
+    assert [number for number, cut in enumerate(truncated, start=1) if cut] == [9, 14]
 
 
 @pytest.mark.slow

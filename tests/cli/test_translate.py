@@ -48,10 +48,10 @@ def english_german(monkeypatch):
 def test_a_language_in_place_of_a_model(run, english_german, tmp_path):
     (tmp_path / "in.txt").write_text("\n".join(ENGLISH))
     answers = translator().translate(ENGLISH)
-    found = "keras-attention: tiny (English, detected, to German)\n"
-    assert run("translate", "--to", "de", ENGLISH[0]) == (0, f"{answers[0]}\n", found)
-    assert run("translate", "--to", "German", stdin=ENGLISH[0].encode()) == (0, f"{answers[0]}\n", found)
-    assert run("translate", "--to", "de", "--input", tmp_path / "in.txt") == (0, "\n".join(answers) + "\n", found)
+    notice = "keras-attention: tiny (English, detected, to German)\n"
+    assert run("translate", "--to", "de", ENGLISH[0]) == (0, f"{answers[0]}\n", notice)
+    assert run("translate", "--to", "German", stdin=ENGLISH[0].encode()) == (0, f"{answers[0]}\n", notice)
+    assert run("translate", "--to", "de", "--input", tmp_path / "in.txt") == (0, "\n".join(answers) + "\n", notice)
     answer, named = translator().translate("12:45 !"), "keras-attention: tiny (English to German)\n"
     assert run("translate", "--to", "de", "--from", "English", "12:45 !") == (0, f"{answer}\n", named)
 

@@ -20,12 +20,12 @@ def test_answers_begin_with_the_prefix_and_a_run_with_another_one_is_another(run
 
 
 def test_alternatives_are_lines_with_word_probability_and_translation(run, complains, monkeypatch):
-    found = [
+    actual = [
         Alternative("Zwei", 0.25, "Zwei ", Translation("Zwei Männer")),
         Alternative("Ein", 0.125, "Ein ", Translation("Ein Hund")),
     ]
     asked = (ENGLISH[0], 1, 2)
-    monkeypatch.setattr(Translator, "alternatives", lambda _, *given: found if given == asked else [])
+    monkeypatch.setattr(Translator, "alternatives", lambda _, *given: actual if given == asked else [])
     words = ("translate", "--model", "tiny", ENGLISH[0], "--alternatives", "2", "--position", "1")
     assert run(*words)[:2] == (0, "Zwei\t0.2500\tZwei Männer\nEin\t0.1250\tEin Hund\n")
     assert '"word": "Ein", "probability": 0.125, "translation": "Ein Hund"' in run(*words, "--json")[1]

@@ -51,9 +51,9 @@ def test_lines_of_json_blank_cells_and_a_column_that_exists(run, tmp_path):
     code, out, err = run("translate", "--model", "tiny", "--table", path, "--skip-bad-rows")
     assert (code, "used 4, skipped 1 (1 value not a text)" in err) == (0, True)
     answers = translator().translate([ENGLISH[0], ENGLISH[2]])
-    found = [json.loads(line) for line in out.splitlines()]
-    assert [one.pop("predicted_translation") for one in found] == [answers[0], "", "", answers[1]]
-    assert found == rows[:4]
+    actual = [json.loads(line) for line in out.splitlines()]
+    assert [one.pop("predicted_translation") for one in actual] == [answers[0], "", "", answers[1]]
+    assert actual == rows[:4]
 
 
 def test_tabs_and_formulas_in_a_translation_break_no_cell(run, tmp_path, monkeypatch):

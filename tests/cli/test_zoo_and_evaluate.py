@@ -59,8 +59,8 @@ def test_evaluate_compares_translators(run, complains, tmp_path, monkeypatch):
 def test_evaluate_a_classifier(run, complains, tmp_path):
     classifier = tiny_classifier("multiclass")
     judge = write_tiny(tmp_path / "judge", classifier.model, task=classifier.task).folder
-    said = classifier.classify(TEXTS)
-    labels = [*said[:3], next(name for name in LABELS["multiclass"] if name != said[3])]
+    answers = classifier.classify(TEXTS)
+    labels = [*answers[:3], next(name for name in LABELS["multiclass"] if name != answers[3])]
     rows = [f"{label}\t{text}" for label, text in zip(labels, TEXTS, strict=True)]
     (tmp_path / "table.tsv").write_text("\n".join(["label\ttext", *rows]) + "\n")
     given = ("evaluate", "--model", judge, "--table", tmp_path / "table.tsv")
@@ -68,7 +68,7 @@ def test_evaluate_a_classifier(run, complains, tmp_path):
     assert (code, err) == (0, "")
     assert "read 4, used 4, skipped 0" in out
     assert "accuracy         75.00\n" in out
-    assert f"| 5 | {labels[3]} | {said[3]} |" in out
+    assert f"| 5 | {labels[3]} | {answers[3]} |" in out
     report = json.loads(run(*given, "--json")[1])
     assert report["scores"]["accuracy"] == 75
     assert sum(map(sum, report["confusion"])) == 4
