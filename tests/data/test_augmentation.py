@@ -34,7 +34,7 @@ def test_interpolation_equals_a_loop():
     x = values()
     rng = np.random.default_rng(7)
     rows, columns = rng.uniform(-2, HEIGHT + 2, (5, 13)), rng.uniform(-2, WIDTH + 2, (5, 13))
-    found = interpolated(x, rows, columns)
+    actual = interpolated(x, rows, columns)
     for i in range(5):
         for j in range(13):
             y, z = min(max(rows[i, j], 0), HEIGHT - 1), min(max(columns[i, j], 0), WIDTH - 1)
@@ -42,7 +42,7 @@ def test_interpolation_equals_a_loop():
             for row in range(HEIGHT):
                 for column in range(WIDTH):
                     expected += max(0, 1 - abs(y - row)) * max(0, 1 - abs(z - column)) * x[row, column]
-            np.testing.assert_allclose(found[i, j], expected, atol=1e-5)
+            np.testing.assert_allclose(actual[i, j], expected, atol=1e-5)
 
 
 def test_a_shift_moves_and_fills():

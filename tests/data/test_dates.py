@@ -73,7 +73,7 @@ def _reader(date_format):
 
 def meanings(text):
     """The ISO forms of all days that a text means under the rules, over all patterns of all languages."""
-    found = set()
+    days = set()
     for date_format, expression, names in readers():
         match = expression.fullmatch(plain(text))
         if not match:
@@ -91,8 +91,8 @@ def meanings(text):
         except ValueError:
             continue
         if "w" not in parts or names[3][parts["w"]] == meant.weekday():
-            found.add(meant.isoformat())
-    return found
+            days.add(meant.isoformat())
+    return days
 
 
 @pytest.mark.parametrize("locale", dates.LOCALES)

@@ -212,27 +212,27 @@ def test_the_registry_is_complete():
 def test_the_second_process_waits_and_finds_the_files(server, tmp_path, capsys):
     folder = tmp_path / "tiny"
     folder.mkdir()
-    began, found = threading.Event(), []
+    began, results = threading.Event(), []
 
     def hold():
         with locked(folder):
             began.set()
-            while not told:
+            while not messages:
                 time.sleep(0.01)
             (folder / NAME).write_bytes(CONTENT)
 
-    told = []
+    messages = []
     holder = threading.Thread(target=hold)
     holder.start()
     began.wait()
-    waiting = threading.Thread(target=lambda: found.append(named_dataset("tiny", tmp_path)))
+    waiting = threading.Thread(target=lambda: results.append(named_dataset("tiny", tmp_path)))
     waiting.start()
     while "is in use" not in capsys.readouterr().err:
         time.sleep(0.01)
-    told.append(True)
+    messages.append(True)
     holder.join()
     waiting.join()
-    assert found == [folder]
+    assert results == [folder]
     assert server.paths == []
 
 

@@ -28,17 +28,21 @@ def test_sub_folders_are_labels(tmp_path):
         "cover.png",
         "emu/a",
     )
-    found = labelled_files(write(tmp_path, *names), KINDS)
-    assert found.kind == "images"
-    assert [name.removeprefix(f"{tmp_path}/") for name in found.files] == ["cat/2.png", "dog/3.PNG", "dog/2021/1.jpg"]
-    assert found.labels == ["cat", "dog", "dog"]
-    assert found.summary.endswith("3 images, 2 labels (each a folder), skipped 3 other files; no images in emu")
+    rows = labelled_files(write(tmp_path, *names), KINDS)
+    assert rows.kind == "images"
+    assert [name.removeprefix(f"{tmp_path}/") for name in rows.files] == [
+        "cat/2.png",
+        "dog/3.PNG",
+        "dog/2021/1.jpg",
+    ]
+    assert rows.labels == ["cat", "dog", "dog"]
+    assert rows.summary.endswith("3 images, 2 labels (each a folder), skipped 3 other files; no images in emu")
 
 
 def test_names_begin_with_labels(tmp_path):
-    found = labelled_files(write(tmp_path, "7_theo_0.wav", "7_theo_1.wav", "3_george_0.wav", "noise.wav"), KINDS)
-    assert (found.kind, found.labels) == ("sounds", ["3", "7", "7"])
-    assert "skipped 1 other file" in found.summary
+    examples = labelled_files(write(tmp_path, "7_theo_0.wav", "7_theo_1.wav", "3_george_0.wav", "noise.wav"), KINDS)
+    assert (examples.kind, examples.labels) == ("sounds", ["3", "7", "7"])
+    assert "skipped 1 other file" in examples.summary
 
 
 def test_the_kind_chooses_among_files(tmp_path):

@@ -35,10 +35,10 @@ def as_binary(vectors, line_breaks):
 
 
 def check(path, words=WORDS, **options):
-    found = read_word_vectors(path, **options)
-    assert found.words == words
-    assert found.vectors.dtype == np.float32
-    np.testing.assert_array_equal(found.vectors, made())
+    vectors = read_word_vectors(path, **options)
+    assert vectors.words == words
+    assert vectors.vectors.dtype == np.float32
+    np.testing.assert_array_equal(vectors.vectors, made())
 
 
 @pytest.mark.parametrize("header", [False, True], ids=["GloVe", "word2vec"])
@@ -78,8 +78,8 @@ def test_windows_line_ends_and_blanks_at_the_end(tmp_path):
 def test_the_first_of_equal_words_counts(tmp_path):
     path = tmp_path / "vectors.txt"
     path.write_text("a 1 2\nb 3 4\na 5 6\n")
-    found = read_word_vectors(path)
-    assert (found.words, found.vectors.tolist()) == (["a", "b"], [[1, 2], [3, 4]])
+    vectors = read_word_vectors(path)
+    assert (vectors.words, vectors.vectors.tolist()) == (["a", "b"], [[1, 2], [3, 4]])
 
 
 def cosines(vectors, target):
@@ -87,11 +87,11 @@ def cosines(vectors, target):
 
 
 def test_similar_words_equal_a_plain_computation():
-    found = WordVectors(WORDS, made()).similar("king", top=4)
+    actual = WordVectors(WORDS, made()).similar("king", top=4)
     scores = cosines(made(), made()[1])
     expected = sorted((i for i in range(len(WORDS)) if i != 1), key=lambda i: -scores[i])[:4]
-    assert [one.word for one in found] == [WORDS[i] for i in expected]
-    np.testing.assert_allclose([one.score for one in found], [scores[i] for i in expected], atol=1e-6)
+    assert [one.word for one in actual] == [WORDS[i] for i in expected]
+    np.testing.assert_allclose([one.score for one in actual], [scores[i] for i in expected], atol=1e-6)
 
 
 @pytest.mark.parametrize("query", ["king - man + woman", "  woman + king  -  man ", "- man + king + woman"])

@@ -52,10 +52,10 @@ def test_an_epoch_has_each_target_once():
     data = make_data()
     batches = HistoryBatches(data, np.arange(9), 3, 4, seed=5)
     for epoch in (0, 1):
-        found = [batches.epoch(epoch)[i] for i in range(len(batches.epoch(epoch)))]
-        assert [len(batch["labels"]) for batch in found] == [4, 4, 4]
-        targets = np.concatenate([batch["item_ids"][:, -1] for batch in found])
-        labels = np.concatenate([batch["labels"] for batch in found])
+        actual = [batches.epoch(epoch)[i] for i in range(len(batches.epoch(epoch)))]
+        assert [len(batch["labels"]) for batch in actual] == [4, 4, 4]
+        targets = np.concatenate([batch["item_ids"][:, -1] for batch in actual])
+        labels = np.concatenate([batch["labels"] for batch in actual])
         assert sorted(targets[labels >= 0]) == sorted(data.items)
         assert (labels == -1).sum() == 3
     first, again = batches.epoch(0)[0], batches.epoch(0)[0]

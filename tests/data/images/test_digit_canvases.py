@@ -25,11 +25,11 @@ def digits():
 def test_squares_cut_out_the_ink_and_centre_it():
     pixels = np.zeros((1, 11, 7, 1), "uint8")
     pixels[0, 2:10, 3] = 255  # 8 x 1
-    (found,) = squares(LabelledImages(pixels, np.array([1]))).pixels[..., 0]
-    assert found.shape == (20, 20)
-    columns = np.flatnonzero(found.max(axis=0) > 100)
+    (actual,) = squares(LabelledImages(pixels, np.array([1]))).pixels[..., 0]
+    assert actual.shape == (20, 20)
+    columns = np.flatnonzero(actual.max(axis=0) > 100)
     assert abs(columns.mean() - 9.5) <= 1.6  # an eighth of the side, off by half a pixel
-    assert (found.max(axis=1) > 100).all()
+    assert (actual.max(axis=1) > 100).all()
     empty = squares(LabelledImages(np.zeros((1, 5, 5, 1), "uint8"), np.array([1])))
     assert not empty.pixels.any()
 
@@ -94,9 +94,9 @@ def test_batches_are_a_function_of_seed_and_epoch(digits):
 
 
 def test_decoder_arrays_shift_the_labels():
-    found = decoder_arrays([np.array([7, 8]), np.array([9, 9, 9, 9])], 4)
-    np.testing.assert_array_equal(found["labels"], [[7, 8, 3, 0], [9, 9, 9, 3]])
-    np.testing.assert_array_equal(found["target_ids"], [[2, 7, 8, 0], [2, 9, 9, 9]])
+    actual = decoder_arrays([np.array([7, 8]), np.array([9, 9, 9, 9])], 4)
+    np.testing.assert_array_equal(actual["labels"], [[7, 8, 3, 0], [9, 9, 9, 3]])
+    np.testing.assert_array_equal(actual["target_ids"], [[2, 7, 8, 0], [2, 9, 9, 9]])
 
 
 def test_no_digit_is_in_two_parts():

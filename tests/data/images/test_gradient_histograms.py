@@ -20,23 +20,23 @@ def histograms(image):
             for angle in (int(place), int(place) + 1):
                 share = 1 - abs(place - angle)
                 cells[y // cell, x // cell, angle % BINS] += share * np.hypot(down, across) / cell**2
-    found = []
+    numbers_of_image = []
     for y in range(rows - 1):
         for x in range(columns - 1):
             block = np.concatenate([cells[y, x], cells[y, x + 1], cells[y + 1, x], cells[y + 1, x + 1]])
-            found += list(block / np.sqrt((block**2).sum() + EPSILON**2))
+            numbers_of_image += list(block / np.sqrt((block**2).sum() + EPSILON**2))
     side = -(-max(height, width) // 16)
     for y in range(height // side):
         for x in range(width // side):
-            found += list(image[y * side : (y + 1) * side, x * side : (x + 1) * side].mean(axis=(0, 1)))
-    return np.array(found)
+            numbers_of_image += list(image[y * side : (y + 1) * side, x * side : (x + 1) * side].mean(axis=(0, 1)))
+    return np.array(numbers_of_image)
 
 
 @pytest.mark.parametrize("size", [(13, 11, 3), (19, 31, 1), (8, 8, 1), (3, 2, 1)])
 def test_equals_a_loop(size):
     images = np.random.default_rng(7).uniform(-1, 1, (5, *size)).astype("float32")
-    found = np.asarray(gradient_histograms(images))
-    for image, features in zip(images, found, strict=True):
+    actual = np.asarray(gradient_histograms(images))
+    for image, features in zip(images, actual, strict=True):
         np.testing.assert_allclose(features, histograms(image), atol=1e-4)
 
 

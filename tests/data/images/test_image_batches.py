@@ -48,12 +48,12 @@ def test_shifts_move_every_pixel_and_fill_with_zero():
         for right in range(-2, 3):
             numbers = NOTHING.copy()
             numbers[1:3] = down + 2, right + 2
-            found = changed(PIXELS[0], numbers, Augmentation(shift=2))
+            actual = changed(PIXELS[0], numbers, Augmentation(shift=2))
             for y in range(HEIGHT):
                 for x in range(WIDTH):
                     inside = 0 <= y - down < HEIGHT and 0 <= x - right < WIDTH
                     expected = PIXELS[0, y - down, x - right] if inside else np.zeros(CHANNELS)
-                    np.testing.assert_array_equal(found[y, x], expected)
+                    np.testing.assert_array_equal(actual[y, x], expected)
 
 
 def test_half_of_the_images_are_mirrored():
@@ -72,12 +72,12 @@ def test_a_rectangle_of_limited_sides_is_erased():
     generator = np.random.PCG64(5)
     sizes = set()
     for _ in range(200):
-        found = changed(PIXELS[0], generator.random_raw(6), Augmentation(erase=0.5))
-        gone = ~found.any(axis=-1)
+        actual = changed(PIXELS[0], generator.random_raw(6), Augmentation(erase=0.5))
+        gone = ~actual.any(axis=-1)
         rows, columns = gone.any(axis=1), gone.any(axis=0)
         assert gone.sum() == rows.sum() * columns.sum()
         sizes.add((int(rows.sum()), int(columns.sum())))
-        np.testing.assert_array_equal(found[~gone], PIXELS[0][~gone])
+        np.testing.assert_array_equal(actual[~gone], PIXELS[0][~gone])
     assert max(height for height, _ in sizes) == 2
     assert max(width for _, width in sizes) == 3
 

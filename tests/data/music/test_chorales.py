@@ -87,11 +87,11 @@ def test_an_epoch_has_each_piece_once_in_some_key():
     streams = TransposedStreams(stream, tokenizer, seed=5)
     seen = []
     for epoch in (0, 1, 0):
-        found = [tokenizer.pitch_of[piece].reshape(-1, 4) for piece in split_stream(streams.epoch(epoch))]
-        assert sorted(map(len, found)) == sorted(map(len, pieces))
+        actual = [tokenizer.pitch_of[piece].reshape(-1, 4) for piece in split_stream(streams.epoch(epoch))]
+        assert sorted(map(len, actual)) == sorted(map(len, pieces))
         intervals = {tuple(np.diff(piece, axis=0).ravel().tolist()) for piece in pieces}
-        assert {tuple(np.diff(piece, axis=0).ravel().tolist()) for piece in found} == intervals
-        seen.append(np.concatenate(found))
+        assert {tuple(np.diff(piece, axis=0).ravel().tolist()) for piece in actual} == intervals
+        seen.append(np.concatenate(actual))
     np.testing.assert_array_equal(seen[0], seen[2])
     assert (seen[0] != seen[1]).any()
 

@@ -60,8 +60,8 @@ def one_track(path, notes, channel=0, ticks=96):
 
 def test_chords_of_one_track_are_voices_from_the_top(tmp_path):
     notes = [(48, 98, 60), (50, 96, 67), (48, 96, 64), (96, 120, 48), (96, 121, 72)]  # a sixteenth is 24 ticks
-    found = read_midi(one_track(tmp_path / "song.mid", notes))
-    assert found.tolist() == [[67, 64, 60, -1]] * 2 + [[72, 48, -1, -1]]
+    song = read_midi(one_track(tmp_path / "song.mid", notes))
+    assert song.tolist() == [[67, 64, 60, -1]] * 2 + [[72, 48, -1, -1]]
 
 
 @pytest.mark.parametrize(

@@ -21,9 +21,9 @@ def test_saved_values_are_read_back(tmp_path, more):
     tokenizer = WordPieceTokenizer([*VOCABULARY, *(f"x{i}" for i in range(more))])
     saved = rows(3, tokenizer.vocabulary_size), rows(5, tokenizer.vocabulary_size)
     save_encoded_prose(tmp_path / "new", tokenizer, *saved)
-    loaded, *found = load_encoded_prose(tmp_path / "new")
+    loaded, *values = load_encoded_prose(tmp_path / "new")
     assert loaded.vocabulary == tokenizer.vocabulary
-    for before, after in zip(saved, found, strict=True):
+    for before, after in zip(saved, values, strict=True):
         for name in ("token_ids", "block_ids", "position_ids"):
             assert getattr(after, name).dtype == np.int32
             np.testing.assert_array_equal(getattr(after, name), getattr(before, name))
@@ -33,8 +33,8 @@ def test_pairs_come_back(tmp_path):
     documents = [[np.array([5, 6]), np.array([6])] for _ in range(7)]
     tokenizer, saved = WordPieceTokenizer(VOCABULARY), pair_sentences(documents, 11, 0, 2, 3)
     save_encoded_prose(tmp_path, tokenizer, saved, saved)
-    _, *found = load_encoded_prose(tmp_path)
-    for after in found:
+    _, *actual = load_encoded_prose(tmp_path)
+    for after in actual:
         for name, values in vars(saved).items():
             assert getattr(after, name).dtype == np.int32
             np.testing.assert_array_equal(getattr(after, name), values)
@@ -52,8 +52,8 @@ def test_another_encoding_is_replaced_and_nothing_else(tmp_path):
     tokenizer = WordPieceTokenizer(VOCABULARY)
     save_encoded_prose(tmp_path / "rows", tokenizer, rows(3, 7), rows(5, 7))
     save_encoded_prose(tmp_path / "rows", tokenizer, rows(7, 7), rows(5, 7))
-    _, found, _ = load_encoded_prose(tmp_path / "rows")
-    np.testing.assert_array_equal(found.token_ids, rows(7, 7).token_ids)
+    _, values, _ = load_encoded_prose(tmp_path / "rows")
+    np.testing.assert_array_equal(values.token_ids, rows(7, 7).token_ids)
     (tmp_path / "rows" / "thesis").write_text("precious")
     with pytest.raises(UserError, match=r"rows holds 'thesis', so it is not replaced"):
         save_encoded_prose(tmp_path / "rows", tokenizer, rows(3, 7), rows(5, 7))

@@ -54,8 +54,8 @@ def test_aligned_are_the_words_that_both_cut_alike():
     pruned, kept = pruned_to("dog", "gnu", "hank")
     texts = ["gnu dogshank! dog", "", "hankgs gnu", "dogs"]
     encoded, few = FULL.encode(texts), pruned.encode(texts)
-    found = align_pieces(FULL, pruned, kept, encoded, few)
+    aligned = align_pieces(FULL, pruned, kept, encoded, few)
     assert [FULL.tokens(ids) for ids in encoded[:3:2]] == [["gnu", "dogshank", "!", "dog"], ["hank", "##gs", "gnu"]]
     assert pruned.tokens(few[0]) == ["gnu", "dog", "##s", "##h", "##a", "##n", "##k", "!", "dog"]
-    assert [places.tolist() for places in found] == [[0, -1, -1, -1, -1, -1, -1, 2, 3], [], [-1, -1, -1, 2], [-1, -1]]
+    assert [places.tolist() for places in aligned] == [[0, -1, -1, -1, -1, -1, -1, 2, 3], [], [-1, -1, -1, 2], [-1, -1]]
     assert align_pieces(FULL, FULL, np.arange(len(FULL.vocabulary)), encoded, encoded)[0].tolist() == [0, 1, 2, 3]

@@ -96,11 +96,11 @@ def test_saved_values_are_read_back(tmp_path):
     text = write(tmp_path / "a.txt", "One text\n\nAnother text\n\nA third one\n\n" * 9)
     stream = load_stream(Settings(text=text, level="bpe", vocabulary_size=40))
     stream.save(tmp_path / "new")
-    found = load_stream(Settings(encoded=str(tmp_path / "new")))
+    actual = load_stream(Settings(encoded=str(tmp_path / "new")))
     for name in ("train", "validation", "words", "lines"):
-        np.testing.assert_array_equal(getattr(found, name), getattr(stream, name))
-    assert found.tokenizer.encode(["Another"])[0].tolist() == stream.tokenizer.encode(["Another"])[0].tolist()
-    assert isinstance(found, TokenStream)
+        np.testing.assert_array_equal(getattr(actual, name), getattr(stream, name))
+    assert actual.tokenizer.encode(["Another"])[0].tolist() == stream.tokenizer.encode(["Another"])[0].tolist()
+    assert isinstance(actual, TokenStream)
 
 
 def test_wrong_settings_and_short_texts_are_named(tmp_path):

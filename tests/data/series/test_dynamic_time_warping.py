@@ -22,10 +22,10 @@ def in_loops(x, y, band):
 def test_distances_equal_the_recursion(window):
     random = np.random.default_rng(3)
     first, second = random.normal(size=(3, 11, 2)), random.normal(size=(5, 11, 2))
-    found = warping_distances(first, second, window)
+    actual = warping_distances(first, second, window)
     for i in range(3):
         for j in range(5):
-            assert found[i, j] == pytest.approx(in_loops(first[i], second[j], int(11 * window)))
+            assert actual[i, j] == pytest.approx(in_loops(first[i], second[j], int(11 * window)))
     with pytest.raises(ValueError, match="Received"):
         warping_distances(first, second[:, :7], window)
 

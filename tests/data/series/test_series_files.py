@@ -38,10 +38,10 @@ NAMES = [f"t{step}" for step in range(7)]
 )
 def test_a_table_has_one_series_a_row(name, text, column, tmp_path):
     (tmp_path / name).write_text(text)
-    found = read_series(tmp_path / name)
-    np.testing.assert_array_equal(np.stack(found.series)[..., 0], ROWS)
-    assert found.labels == LABELS
-    assert found.label_column == column
+    series = read_series(tmp_path / name)
+    np.testing.assert_array_equal(np.stack(series.series)[..., 0], ROWS)
+    assert series.labels == LABELS
+    assert series.label_column == column
     unlabelled = read_series(tmp_path / name, labelled=False)
     np.testing.assert_array_equal(np.stack(unlabelled.series)[..., 0], ROWS)
     assert unlabelled.labels is None
@@ -64,9 +64,9 @@ def test_labels_that_are_numbers(tmp_path):
 def test_the_index_that_pandas_writes_is_left_out(tmp_path):
     rows = [",".join(map(repr, [place, *ROWS[place].tolist()])) + f",{label}" for place, label in enumerate(LABELS)]
     (tmp_path / "frame.csv").write_text("\n".join([",0,1,2,3,4,5,6,label", *rows]))
-    found = read_series(tmp_path / "frame.csv")
-    np.testing.assert_array_equal(np.stack(found.series)[..., 0], ROWS)
-    assert found.labels == LABELS
+    series = read_series(tmp_path / "frame.csv")
+    np.testing.assert_array_equal(np.stack(series.series)[..., 0], ROWS)
+    assert series.labels == LABELS
 
 
 def test_rows_end_where_the_numbers_end(tmp_path):
@@ -89,10 +89,10 @@ def test_arrays_have_their_labels_beside_them(names, tmp_path):
         np.save(tmp_path / names[1], LABELS)
     else:
         (tmp_path / names[1]).write_text("\n".join(LABELS))
-    found = read_series(tmp_path / names[0])
-    np.testing.assert_array_equal(np.stack(found.series), array)
-    assert found.labels == LABELS
-    assert found.summary() == f"5 series of 7 steps of 3 channels, 2 different labels in {names[1]}"
+    series = read_series(tmp_path / names[0])
+    np.testing.assert_array_equal(np.stack(series.series), array)
+    assert series.labels == LABELS
+    assert series.summary() == f"5 series of 7 steps of 3 channels, 2 different labels in {names[1]}"
     np.save(tmp_path / "other.npy", np.arange(5))
     assert read_series(tmp_path / names[0], label="other.npy").labels == ["0", "1", "2", "3", "4"]
 
@@ -100,9 +100,9 @@ def test_arrays_have_their_labels_beside_them(names, tmp_path):
 def test_files_of_the_archives(tmp_path):
     head = "# a comment\n@problemName Toy\n@univariate false\n@classLabel true up down\n@data\n"
     (tmp_path / "toy.ts").write_text(head + "1,2,3:4,5,6:up\n7,8,?:9,0,?:down\n")
-    found = read_series(tmp_path / "toy.ts")
-    np.testing.assert_array_equal(found.series[0], [[1, 4], [2, 5], [3, 6]])
-    assert found.labels == ["up", "down"]
+    series = read_series(tmp_path / "toy.ts")
+    np.testing.assert_array_equal(series.series[0], [[1, 4], [2, 5], [3, 6]])
+    assert series.labels == ["up", "down"]
 
 
 HOSTILE = {

@@ -56,9 +56,9 @@ def test_every_band_hears_something():
 def test_spectrogram_equals_a_loop():
     size = 32  # twice the next power of two
     filters = filters_by_loop(SETTINGS.bands, size // 2 + 1, SETTINGS.rate)
-    found = np.asarray(log_mel(waveforms(), SETTINGS))
-    assert found.shape == (2, SETTINGS.frames, SETTINGS.bands)
-    for waveform, values in zip(waveforms(), found, strict=True):
+    actual = np.asarray(log_mel(waveforms(), SETTINGS))
+    assert actual.shape == (2, SETTINGS.frames, SETTINGS.bands)
+    for waveform, values in zip(waveforms(), actual, strict=True):
         decibels = np.zeros((SETTINGS.frames, SETTINGS.bands))
         for t in range(SETTINGS.frames):
             power = []
@@ -86,8 +86,8 @@ def test_silence_is_the_lowest_value():
 
 def test_statistics_equal_a_loop():
     values = np.random.default_rng(7).uniform(-1, 1, (2, 11, 5)).astype("float32")
-    found = np.asarray(cepstral_statistics(values))
-    for spectrogram, features in zip(values.astype("float64"), found, strict=True):
+    actual = np.asarray(cepstral_statistics(values))
+    for spectrogram, features in zip(values.astype("float64"), actual, strict=True):
         cepstra = np.zeros((11, 5))
         for c in range(5):
             for m in range(5):

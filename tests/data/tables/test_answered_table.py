@@ -27,9 +27,9 @@ def test_all_columns_stay_and_two_are_new(tmp_path, delimiter, mark):
         csv.writer(file, delimiter=delimiter).writerows([["id", "review", "note"], *ROWS])
     table = AnsweredTable(tmp_path / "a.csv", "review", delimiter=delimiter)
     assert [row.texts for row in table.rows()] == [(row[1],) for row in ROWS]
-    found = answered(table, f"so{delimiter}so")
-    assert found.startswith(mark + "id")
-    header, *rows = csv.reader(io.StringIO(found.removeprefix("\ufeff")), delimiter=delimiter)
+    actual = answered(table, f"so{delimiter}so")
+    assert actual.startswith(mark + "id")
+    header, *rows = csv.reader(io.StringIO(actual.removeprefix("\ufeff")), delimiter=delimiter)
     assert header == ["id", "review", "note", "label", "probability"]
     assert rows == [[*row, f"so{delimiter}so", "0.7500"] for row in ROWS]
 
@@ -45,9 +45,9 @@ def test_lines_of_json_are_kept_letter_by_letter(tmp_path):
     lines = ['{"n": 1.0, "text":"\\u00e9 a",  "x": [1, {"y": null}]}', ' {"text": "b }"}  ']
     (tmp_path / "a.jsonl").write_text("\n".join(lines))
     table = AnsweredTable(tmp_path / "a.jsonl", "text")
-    found = answered(table, ["good", "ünsure"], [0.75, 0.5]).splitlines()
-    assert found[0] == lines[0][:-1] + ', "label": ["good", "ünsure"], "probability": [0.75, 0.5]}'
-    assert json.loads(found[1]) == {"text": "b }", "label": ["good", "ünsure"], "probability": [0.75, 0.5]}
+    actual = answered(table, ["good", "ünsure"], [0.75, 0.5]).splitlines()
+    assert actual[0] == lines[0][:-1] + ', "label": ["good", "ünsure"], "probability": [0.75, 0.5]}'
+    assert json.loads(actual[1]) == {"text": "b }", "label": ["good", "ünsure"], "probability": [0.75, 0.5]}
     assert json.loads(answered(table, 1.5, None).splitlines()[1])["label"] == 1.5
 
 
@@ -128,9 +128,9 @@ def test_a_label_that_looks_like_a_formula_gets_a_mark(tmp_path, name, label):
     for raw in (False, True):
         table = AnsweredTable(tmp_path / name, "text", raw=raw)
         (row,) = table.rows()
-        (found,) = csv.reader([table.answered(row, label, 0.5)], delimiter=delimiter)
+        (actual,) = csv.reader([table.answered(row, label, 0.5)], delimiter=delimiter)
         marked = label in FORMULAS and not raw
-        assert found == ["=1", "'" * marked + label, "0.5000"]  # what was in the table stays as it is
+        assert actual == ["=1", "'" * marked + label, "0.5000"]  # what was in the table stays as it is
         assert table.shielded == marked
 
 

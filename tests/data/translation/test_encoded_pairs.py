@@ -27,10 +27,10 @@ def test_saved_values_are_read_back(tmp_path, sizes):
     for before, after in zip(saved, loaded, strict=True):
         assert (after.num_cut, after.num_dropped) == (before.num_cut, before.num_dropped)
         for side in ("source", "target"):
-            found, expected = getattr(after, side), getattr(before, side)
-            assert found.values.dtype == np.int32
-            np.testing.assert_array_equal(found.values, expected.values)
-            np.testing.assert_array_equal(found.offsets, expected.offsets)
+            actual, expected = getattr(after, side), getattr(before, side)
+            assert actual.values.dtype == np.int32
+            np.testing.assert_array_equal(actual.values, expected.values)
+            np.testing.assert_array_equal(actual.offsets, expected.offsets)
     assert [file.name for file in path.parent.iterdir()] == ["pairs.npz"]
 
 
