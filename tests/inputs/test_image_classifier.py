@@ -214,8 +214,8 @@ def test_the_command_line_reads_pictures(run, zoo, pictures, tmp_path):
     code, out, _ = run("classify", "--model", zoo / "digits_tiny", "--json", "--top", 2, *paths[::-1])
     assert code == 0
     for line, path, answer in zip(out.splitlines(), paths[::-1], expected[::-1], strict=True):
-        found, best = json.loads(line), list(answer.probabilities.items())[:2]
-        assert found == {
+        printed, best = json.loads(line), list(answer.probabilities.items())[:2]
+        assert printed == {
             "file": path,
             "label": answer.label,
             "labels": [label for label, _ in best],
@@ -226,8 +226,8 @@ def test_the_command_line_reads_pictures(run, zoo, pictures, tmp_path):
     names = ["--input", tmp_path / "names.txt", "--output", tmp_path / "labels.txt"]
     assert run("classify", "--model", "digits_tiny", *names)[:2] == (0, "")
     assert (tmp_path / "labels.txt").read_text().splitlines() == lines
-    found = run("classify", "--model", "digits_tiny", stdin=f"{paths[2]}\n{paths[0]}\n".encode())
-    assert found == (0, f"{lines[2]}\n{lines[0]}\n", "")
+    printed = run("classify", "--model", "digits_tiny", stdin=f"{paths[2]}\n{paths[0]}\n".encode())
+    assert printed == (0, f"{lines[2]}\n{lines[0]}\n", "")
     assert run("classify", "--model", "digits_tiny", "--threshold", 1, paths[0]) == (0, "-\n", "")
     (tmp_path / "damaged_exif.jpg").write_bytes(damaged_exif())
     code, _, err = run("classify", "--model", "digits_tiny", tmp_path / "damaged_exif.jpg")
@@ -273,14 +273,14 @@ def test_it_is_exported_with_the_signature_of_its_input(run, zoo, pictures, tmp_
     answer = tf.saved_model.load(str(tmp_path / "exported")).signatures["serving_default"]
     loaded = ka.load("digits_tiny")
     values = np.stack([loaded.input.arrays(loaded.input.read(path))["values"] for path in pictures[0]])
-    found = {name: tensor.numpy() for name, tensor in answer(values=tf.constant(values)).items()}
+    actual = {name: tensor.numpy() for name, tensor in answer(values=tf.constant(values)).items()}
     expected = loaded.classify(pictures[0], return_scores=True)
-    assert [label.decode() for label in found["label"]] == [one.label for one in expected]
-    assert [[label.decode() for label in row] for row in found["labels"]] == [
+    assert [label.decode() for label in actual["label"]] == [one.label for one in expected]
+    assert [[label.decode() for label in row] for row in actual["labels"]] == [
         list(one.probabilities) for one in expected
     ]
     probabilities = [list(one.probabilities.values()) for one in expected]
-    np.testing.assert_allclose(found["probabilities"], probabilities, atol=1e-6)
+    np.testing.assert_allclose(actual["probabilities"], probabilities, atol=1e-6)
     readme = (tmp_path / "exported" / "README.txt").read_text()
     code = readme.partition("    import")[2].partition("print")[0]
     scope = {}
@@ -297,8 +297,8 @@ def test_requests_share_batches(zoo, pictures):
     for step in steps:
         step()
     assert sorted(set(sizes)) == [1, 2, 4]
-    found, expected = (one.classify(pictures[0], return_scores=True) for one in (shared, ka.load("digits_tiny")))
-    for one, other in zip(found, expected, strict=True):
+    answers, expected = (one.classify(pictures[0], return_scores=True) for one in (shared, ka.load("digits_tiny")))
+    for one, other in zip(answers, expected, strict=True):
         assert one.label == other.label
         assert one.probabilities == pytest.approx(other.probabilities, abs=1e-5)
 
@@ -347,21 +347,21 @@ def test_the_server_answers_for_pictures_and_for_texts(server, zoo, pictures):
     paths, _ = pictures
     images = [in_base64(Path(path).read_bytes()) for path in paths]
     images[1] = f"data:image/png;base64,{images[1]}"
-    status, found = server("POST", "/v1/classify", {"images": images, "top": 3})
-    assert (status, found["model"]) == (200, "digits_tiny")
+    status, reply = server("POST", "/v1/classify", {"images": images, "top": 3})
+    assert (status, reply["model"]) == (200, "digits_tiny")
     expected = ka.load("digits_tiny").classify(paths, return_scores=True)
-    for answer, one in zip(found["answers"], expected, strict=True):
+    for answer, one in zip(reply["answers"], expected, strict=True):
         assert set(answer) == {"label", "labels", "probabilities", "truncated"}
         assert answer["label"] == one.label
         assert answer["labels"] == list(one.probabilities)[:3]
         assert answer["probabilities"] == pytest.approx(dict(list(one.probabilities.items())[:3]), abs=1e-5)
-    status, found = server("POST", "/v1/classify", {"texts": [TEXTS[0]]})
-    assert (status, found["model"]) == (200, "moods")
-    assert set(found["answers"][0]) == {"label", "probabilities", "truncated"}
+    status, reply = server("POST", "/v1/classify", {"texts": [TEXTS[0]]})
+    assert (status, reply["model"]) == (200, "moods")
+    assert set(reply["answers"][0]) == {"label", "probabilities", "truncated"}
     for name in ("digits_tiny",):
         assert server("POST", "/v1/classify", {"images": images[:1], "model": name})[1]["model"] == "digits_tiny"
-    status, found = server("POST", "/v1/classify", {"images": images[:1], "threshold": 1.0})
-    assert (status, found["answers"][0]["label"]) == (200, None)
+    status, reply = server("POST", "/v1/classify", {"images": images[:1], "threshold": 1.0})
+    assert (status, reply["answers"][0]["label"]) == (200, None)
 
 
 @pytest.mark.parametrize(
@@ -383,17 +383,17 @@ def test_the_server_answers_for_pictures_and_for_texts(server, zoo, pictures):
     ],
 )
 def test_wrong_requests_get_one_line(server, body, status, message):
-    found = server("POST", "/v1/classify", body)
-    assert found[0] == status
-    assert message in found[1]["error"]
+    reply = server("POST", "/v1/classify", body)
+    assert reply[0] == status
+    assert message in reply[1]["error"]
 
 
 @pytest.mark.parametrize("name", hostile())
 def test_hostile_pictures_get_422(server, name):
     content, message = hostile()[name]
-    status, found = server("POST", "/v1/classify", {"images": [in_base64(content)]})
+    status, reply = server("POST", "/v1/classify", {"images": [in_base64(content)]})
     assert status == 422
-    assert message in found["error"]
+    assert message in reply["error"]
 
 
 def test_pictures_may_be_larger_than_texts_but_not_unlimited(server):
@@ -402,8 +402,8 @@ def test_pictures_may_be_larger_than_texts_but_not_unlimited(server):
     assert len(large) > 1_300_000
     assert server("POST", "/v1/classify", {"images": [large]})[0] == 200
     for path, limit in (("/v1/classify", 8_000_000), ("/v1/explain", 1_000_000)):
-        status, found = server("POST", path, length=limit + 1)
-        assert (status, found["error"]) == (413, f"A request has at most {limit:,} bytes.")
+        status, reply = server("POST", path, length=limit + 1)
+        assert (status, reply["error"]) == (413, f"A request has at most {limit:,} bytes.")
 
 
 def test_models_say_what_they_read(server, zoo):
@@ -435,9 +435,9 @@ def test_a_model_that_is_not_loaded_is_described_and_loaded(zoo, monkeypatch):
 def test_routes_for_texts_do_not_ask_it(server):
     for path, body in (("/v1/explain", {"text": "a"}), ("/v1/attention", {"text": "a dog"})):
         assert server("POST", path, body)[1]["model"] == "moods"
-        status, found = server("POST", path, {**body, "model": "digits_tiny"})
+        status, reply = server("POST", path, {**body, "model": "digits_tiny"})
         assert status == 422
-        assert "\n" not in found["error"]
+        assert "\n" not in reply["error"]
     described = server("GET", "/openapi.json")[1]
     schemas = described["components"]["schemas"]
     assert {"ClassifyRequest", "ClassifyImagesRequest"} <= set(schemas)

@@ -21,8 +21,8 @@ STEPS, LENGTH = 24, 19
 
 
 def series(count=5, channels=1, length=LENGTH):
-    found = np.random.default_rng(7).normal(size=(count, length, channels)).cumsum(axis=1)
-    return 1000 + 50 * (found[..., 0] if channels == 1 else found)
+    values = np.random.default_rng(7).normal(size=(count, length, channels)).cumsum(axis=1)
+    return 1000 + 50 * (values[..., 0] if channels == 1 else values)
 
 
 def classifier(channels=1):
@@ -48,14 +48,14 @@ def zoo(tmp_path_factory):
 
 def test_each_series_is_normalised_on_its_own():
     values = series(1, channels=3)[0]
-    found = normalised(values)
+    actual = normalised(values)
     for channel in range(3):
         mean = sum(values[:, channel]) / LENGTH
         deviation = (sum((value - mean) ** 2 for value in values[:, channel]) / LENGTH) ** 0.5
         for step in range(LENGTH):
-            assert found[step, channel] == pytest.approx((values[step, channel] - mean) / deviation)
-    np.testing.assert_allclose(normalised(3 * values - 5e6), found, atol=1e-7)
-    np.testing.assert_allclose(normalised(1e300 * values), found, atol=1e-9)
+            assert actual[step, channel] == pytest.approx((values[step, channel] - mean) / deviation)
+    np.testing.assert_allclose(normalised(3 * values - 5e6), actual, atol=1e-7)
+    np.testing.assert_allclose(normalised(1e300 * values), actual, atol=1e-9)
     assert not normalised(np.full((7, 1), 0.1)).any()
 
 
@@ -141,19 +141,19 @@ def test_the_server_answers_for_series(zoo):
 
     with server_in_this_process(zoo) as (url, _):
         for name, channels in (("lines", 1), ("sensors", 3)):
-            status, found = ask(url, model=name, series=series(2, channels).tolist())
+            status, reply = ask(url, model=name, series=series(2, channels).tolist())
             assert status == 200
             expected = load(zoo / name).classify(list(series(2, channels)))
-            assert [answer["label"] for answer in found["answers"]] == expected
+            assert [answer["label"] for answer in reply["answers"]] == expected
         about = {one["name"]: one for one in json.load(urllib.request.urlopen(f"{url}/v1/models"))["models"]}
         assert about["lines"]["widget"] == "series"
         np.testing.assert_allclose(about["lines"]["examples"][0]["source"], classifier().samples[0][:, 0], atol=1e-5)
         hostile = [[[]], [], [["a", 1]], [[1, None]], [[[1, 2], [3]]], [[[1, 2], [3, 4]]], "rows.csv", [["rows.csv"]]]
         hostile += [[[1, float("nan")]], [[1, 10**400]], [[True, False]], [{"a": 1}], [[1]], [[[[1]]]]]
         for given in hostile:
-            status, found = ask(url, model="lines", series=given)
-            assert status in (400, 422), (given, found)
-            assert "Traceback" not in str(found)
+            status, reply = ask(url, model="lines", series=given)
+            assert status in (400, 422), (given, reply)
+            assert "Traceback" not in str(reply)
 
 
 def test_exported_with_raw_numbers_in(zoo, tmp_path):
@@ -162,11 +162,11 @@ def test_exported_with_raw_numbers_in(zoo, tmp_path):
     for name, channels in (("lines", 1), ("sensors", 3)):
         assert main(["export", str(zoo / name), str(tmp_path / name)]) == 0
         answer = tf.saved_model.load(str(tmp_path / name)).signatures["serving_default"]
-        found = answer(series=tf.constant(series(3, channels), "float32"))
+        actual = answer(series=tf.constant(series(3, channels), "float32"))
         expected = load(zoo / name).classify(list(series(3, channels)), return_scores=True)
-        assert [label.decode() for label in found["label"].numpy()] == [one.label for one in expected]
+        assert [label.decode() for label in actual["label"].numpy()] == [one.label for one in expected]
         probabilities = [list(one.probabilities.values()) for one in expected]
-        np.testing.assert_allclose(found["probabilities"], probabilities, atol=1e-3)
+        np.testing.assert_allclose(actual["probabilities"], probabilities, atol=1e-3)
     assert main(["export", str(zoo / "lines"), str(tmp_path / "onnx"), "--format", "onnx"]) == 2
 
 
@@ -175,8 +175,8 @@ def waves(count, seed):
     random = np.random.default_rng(seed)
     labels = random.integers(0, 2, count)
     centers = np.where(labels == 1, 26, 10) + random.normal(size=count)
-    found = np.exp(-((np.arange(37) - centers[:, None]) ** 2) / 20) + 0.05 * random.normal(size=(count, 37))
-    return found * random.uniform(1, 9, (count, 1)), [("early", "late")[label] for label in labels]
+    values = np.exp(-((np.arange(37) - centers[:, None]) ** 2) / 20) + 0.05 * random.normal(size=(count, 37))
+    return values * random.uniform(1, 9, (count, 1)), [("early", "late")[label] for label in labels]
 
 
 @pytest.mark.slow

@@ -23,10 +23,10 @@ def page(tmp_path_factory):
 
 def until(page, condition):
     end = time.monotonic() + 60
-    while not (found := condition()):
+    while not (value := condition()):
         assert time.monotonic() < end, f"{page.find_element('tag name', 'body').text}, {complaints(page)}"
         time.sleep(0.05)
-    return found
+    return value
 
 
 def best(page):

@@ -98,8 +98,8 @@ def test_arrays_with_and_without_a_rate(kind):
     other = tone(2 * RATE)
     for same in ((tone(), RATE), (RATE, tone()), {"array": tone(), "sampling_rate": RATE}, np.stack([tone()] * 2, 1)):
         np.testing.assert_allclose(kind.read(same).samples, expected, atol=2)
-    found = np.corrcoef(kind.read((other, 2 * RATE)).samples, expected)[0, 1]
-    assert found > 0.99
+    actual = np.corrcoef(kind.read((other, 2 * RATE)).samples, expected)[0, 1]
+    assert actual > 0.99
     assert kind.as_list(tone())[1]
     assert [len(kind.as_list(sounds)[0]) for sounds in ([tone()] * 3, np.zeros((5, 997)), (tone(), RATE))] == [3, 5, 1]
     with pytest.raises(UserError, match="Received: int"):

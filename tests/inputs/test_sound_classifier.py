@@ -69,8 +69,8 @@ def test_the_blend_is_the_weighted_mean_of_both_logits():
     logits = (1 - weight) * network.logits(network.sequences(clips())) + weight * (features @ words.kernel + words.bias)
     for answer, row in zip(both.classify(clips(), return_scores=True), logits, strict=True):
         expected = np.exp(row - row.max()) / np.exp(row - row.max()).sum()
-        found = [answer.probabilities[name] for name in TASK["label_names"]]
-        np.testing.assert_allclose(found, expected, atol=1e-5)
+        actual = [answer.probabilities[name] for name in TASK["label_names"]]
+        np.testing.assert_allclose(actual, expected, atol=1e-5)
 
 
 def test_frames_over_all_bands_are_patches_too():
@@ -108,15 +108,15 @@ def test_the_server_answers_for_sounds(zoo):
     contents = [forms()[name] for name in ("16 bits", "OGG", "stereo")]
     expected = load(zoo / "tones").classify(contents, return_scores=True)
     with server_in_this_process(zoo) as (url, _):
-        status, found = ask(url, sounds=[base64.b64encode(content).decode() for content in contents])
+        status, reply = ask(url, sounds=[base64.b64encode(content).decode() for content in contents])
         assert status == 200
-        for answer, one in zip(found["answers"], expected, strict=True):
+        for answer, one in zip(reply["answers"], expected, strict=True):
             assert (answer["label"], answer["truncated"]) == (one.label, one.truncated)
         for name in ("text", "NaN", "two hours", "empty", "rate 0"):
             content, message = hostile()[name]
-            status, found = ask(url, sounds=[base64.b64encode(content).decode()])
+            status, reply = ask(url, sounds=[base64.b64encode(content).decode()])
             assert status == 422
-            assert message in str(found["error"])
+            assert message in str(reply["error"])
 
 
 def test_the_server_reads_no_file_that_a_request_names(zoo):
@@ -174,11 +174,11 @@ def test_exported_with_waveforms_in(zoo, tmp_path):
     loaded = load(zoo / "tones")
     recordings = [loaded.input.read(clip) for clip in clips()]
     waveforms = np.stack([0.01 * recording.samples.astype("float32") for recording in recordings])
-    found = answer(waveforms=tf.constant(waveforms))
+    actual = answer(waveforms=tf.constant(waveforms))
     expected = loaded.classify(recordings, return_scores=True)
-    assert [label.decode() for label in found["label"].numpy()] == [one.label for one in expected]
+    assert [label.decode() for label in actual["label"].numpy()] == [one.label for one in expected]
     probabilities = [list(one.probabilities.values()) for one in expected]
-    np.testing.assert_allclose(found["probabilities"], probabilities, atol=1e-4)
+    np.testing.assert_allclose(actual["probabilities"], probabilities, atol=1e-4)
 
 
 def test_other_formats_are_refused(zoo, tmp_path, capsys):

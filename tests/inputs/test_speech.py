@@ -33,9 +33,9 @@ def test_another_rate_is_resampled_and_channels_are_averaged(kind, tmp_path):
     waveform = np.sin(2 * np.pi * 50 * times)
     fast = np.sin(2 * np.pi * 50 * np.arange(2_000) / (4 * RATE))
     soundfile.write(tmp_path / "fast.wav", np.stack([fast, fast], axis=1), 4 * RATE, subtype="FLOAT")
-    found, expected = kind.read(tmp_path / "fast.wav").samples, kind.read((waveform, RATE)).samples
-    assert len(found) == len(expected)
-    np.testing.assert_allclose(found[30:-30], expected[30:-30], atol=400)
+    actual, expected = kind.read(tmp_path / "fast.wav").samples, kind.read((waveform, RATE)).samples
+    assert len(actual) == len(expected)
+    np.testing.assert_allclose(actual[30:-30], expected[30:-30], atol=400)
 
 
 def test_a_longer_recording_is_refused(kind, tmp_path):
