@@ -15,7 +15,7 @@ def loss(model, inputs, labels):
 
 @pytest.mark.slow
 def test_one_program_for_all_lengths():
-    found = {}
+    results = {}
     for any_length in (True, False):
         model, random = tiny_classifier(dropout=0.0, pooling="mean", num_layers=1).model, np.random.default_rng(5)
         update = compile_update(model, keras.optimizers.SGD(0.1), loss, jit_compile=False)
@@ -25,6 +25,6 @@ def test_one_program_for_all_lengths():
             ids = random.integers(5, 23, (3, length)).astype("int32")
             batch = {"token_ids": ids, "segment_ids": ids * 0, "labels": np.array([0, 1, 1], "int32")}
             norms.append(float(update(batch).gradient_norm))
-        found[any_length] = norms, len(update._compiled)
-    assert (found[True][1], found[False][1]) == (1, 3)
-    np.testing.assert_allclose(found[True][0], found[False][0], rtol=1e-4)
+        results[any_length] = norms, len(update._compiled)
+    assert (results[True][1], results[False][1]) == (1, 3)
+    np.testing.assert_allclose(results[True][0], results[False][0], rtol=1e-4)

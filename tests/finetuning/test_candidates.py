@@ -67,8 +67,8 @@ def test_other_tasks_keep_their_scores():
 def test_a_label_that_is_hardly_answered_is_named():
     task = Task("multiclass", ("a", "b", "c"), None, "")
     targets = np.repeat([0, 1, 2], [31, 17, 7])
-    found = Predictions(None, np.repeat([0, 1], [52, 3]))
-    assert rarely_answered(targets, found, task) == [("b", 17, 3)]  # there are too few rows of c to say
+    actual = Predictions(None, np.repeat([0, 1], [52, 3]))
+    assert rarely_answered(targets, actual, task) == [("b", 17, 3)]  # there are too few rows of c to say
     assert rarely_answered(targets, Predictions(None, targets), task) == []
 
 
@@ -245,8 +245,8 @@ def test_a_skewed_table_from_end_to_end(start, tmp_path, capsys):
 
 
 def test_class_weights_are_used_where_they_help_the_linear_start(start, monkeypatch):
-    found = iter([("macro-F1", 50.0, 1.0), ("macro-F1", 60.0, 2.0), ("macro-F1", 50.0, 1.0), ("macro-F1", 40.0, 2.0)])
-    monkeypatch.setattr(preparation, "held_scores", lambda _: next(found))
+    actual = iter([("macro-F1", 50.0, 1.0), ("macro-F1", 60.0, 2.0), ("macro-F1", 50.0, 1.0), ("macro-F1", 40.0, 2.0)])
+    monkeypatch.setattr(preparation, "held_scores", lambda _: next(actual))
     first, second = (prepare(skewed(), None, start, SETTINGS, **SAY) for _ in range(2))
     assert (first.class_weights, second.class_weights) == (True, False)
     assert (first.linear_score, second.linear_score) == (60.0, 50.0)
@@ -278,8 +278,8 @@ def test_training_ends_where_nothing_is_left_to_learn(entry, ends):
 def test_an_easy_table_takes_few_epochs(capsys):
     settings = FinetuneSettings(size="tiny", vocabulary_size=67, max_tokens=17, layers=1, epochs=40, dropout=0.0)
     settings = FinetuneSettings(**{**vars(settings), "learning_rate": 5e-3, "jit_compile": False, "patience": 40})
-    found = finetune_classifier(examples("binary", 240), None, "none", settings, **{**QUIET, "verbose": 1})
-    assert len(found.result.history) < 40
+    finetuned = finetune_classifier(examples("binary", 240), None, "none", settings, **{**QUIET, "verbose": 1})
+    assert len(finetuned.result.history) < 40
     assert "Training ended: nothing is left to learn." in capsys.readouterr().out
 
 

@@ -78,8 +78,8 @@ def test_the_loss_is_of_the_vectors_of_the_texts():
     batch = TwinBatches(rows, labels, 3, num_buckets=1).epoch(0)[0]
     batch_labels = batch.pop("labels")
     vectors = np.asarray(classifier.model.pooled(batch))
-    found, expected = contrastive_loss(classifier.model, batch, batch_labels), in_loops(batch_labels, vectors, 0.1)
-    np.testing.assert_allclose([found.total, found.count, found.correct], expected, rtol=1e-4)
+    loss_value, expected = contrastive_loss(classifier.model, batch, batch_labels), in_loops(batch_labels, vectors, 0.1)
+    np.testing.assert_allclose([loss_value.total, loss_value.count, loss_value.correct], expected, rtol=1e-4)
 
 
 def test_each_row_has_partners_with_its_label():
@@ -103,11 +103,11 @@ def test_twins_share_a_batch():
     rows = [SimpleNamespace(token_ids=np.arange(2, 2 + n), segment_ids=np.zeros(n, "int32")) for n in lengths]
     batches = TwinBatches(rows, np.arange(45), 3, num_buckets=3, with_segments=False)  # each is its own partner
     epoch = batches.epoch(0)
-    found = [epoch[i] for i in range(len(epoch))]
+    actual = [epoch[i] for i in range(len(epoch))]
     assert batches.count == 500
-    assert len(found) == -(-2 * 500 // TEXTS_PER_BATCH)
-    assert set(found[0]) == {"labels", "token_ids"}
-    for batch in found:
+    assert len(actual) == -(-2 * 500 // TEXTS_PER_BATCH)
+    assert set(actual[0]) == {"labels", "token_ids"}
+    for batch in actual:
         labels = batch["labels"].reshape(-1, 2)
         assert len(batch["labels"]) == TEXTS_PER_BATCH
         np.testing.assert_array_equal(labels[:, 0], labels[:, 1])
@@ -138,15 +138,15 @@ def test_texts_of_a_label_become_alike(tmp_path, monkeypatch):
     for name, value in (("LEAST_TWINS", 2000), ("TWINS_PER_ROW", 100), ("contrastive_rate_for", lambda width: 3e-3)):
         monkeypatch.setattr(f"keras_attention.finetuning.contrastive.{name}", value)
     write_tiny(tmp_path / "start", tiny_encoder(num_layers=1))
-    said = []
-    prepared = prepare(examples("multiclass", 30), None, tmp_path / "start", SETTINGS, notify=said.append)
+    messages = []
+    prepared = prepare(examples("multiclass", 30), None, tmp_path / "start", SETTINGS, notify=messages.append)
     before, kernel = likeness(prepared), prepared.classifier.model.output_dense.kernel.numpy()
     result = fit(prepared, SETTINGS, verbose=0)
     assert result.steps == 2 * 2000 // TEXTS_PER_BATCH
     assert result.best_epoch == 1, "the tiny task is learned"
     assert likeness(prepared) > 3 * before > 0
     assert np.abs(prepared.classifier.model.output_dense.kernel.numpy() - kernel).max() > 0
-    assert any("on 2,000 pairs" in line for line in said)
+    assert any("on 2,000 pairs" in line for line in messages)
 
 
 @pytest.mark.slow
@@ -212,9 +212,9 @@ def test_the_mix_is_chosen_by_the_loss_and_a_prior(losses, held, share):
     fitted, (loss_before, *others) = [], losses
     seen = iter(others)
     validate = lambda _: {"val_loss": next(seen), "val_score": fitted[-1][0]}  # noqa: E731
-    before, found = [np.array([1.0, 1.0])], {"val_loss": loss_before, "val_score": 1.0}
+    before, scores = [np.array([1.0, 1.0])], {"val_loss": loss_before, "val_score": 1.0}
     refit = lambda: fitted.append(model.weights[0])  # noqa: E731
-    assert _best_mix(model, before, found, SHARES, refit, validate, held) == (1 + 2 * share, share)
+    assert _best_mix(model, before, scores, SHARES, refit, validate, held) == (1 + 2 * share, share)
     np.testing.assert_allclose(model.weights[0], [1 + 2 * share, 1 + 6 * share])
     assert len(fitted) == 4
 
@@ -252,16 +252,16 @@ def test_a_training_that_harms_is_undone(tmp_path, monkeypatch):
 )
 def test_the_stages(rows, kind, options, chosen, tmp_path):
     write_tiny(tmp_path / "start", tiny_encoder(num_layers=1))
-    said, data = [], examples(kind, rows)
+    messages, data = [], examples(kind, rows)
     data = replace(data, texts_b=data.texts) if "pairs" in options else data
     settings = replace(SETTINGS, **{"contrastive": None, **options})
     separator = "|" if kind == "multilabel" else None
-    prepared = prepare(data, None, tmp_path / "start", settings, notify=said.append, separator=separator)
+    prepared = prepare(data, None, tmp_path / "start", settings, notify=messages.append, separator=separator)
     assert prepared.stages == chosen
-    assert any("There are few rows of each label" in line for line in said) == (chosen == FIRST)
-    assert any("Contrastive training on" in line for line in said) == (CONTRASTIVE in chosen)
+    assert any("There are few rows of each label" in line for line in messages) == (chosen == FIRST)
+    assert any("Contrastive training on" in line for line in messages) == (CONTRASTIVE in chosen)
     prevented = chosen == SECOND and {"epochs", "learning_rate"} & set(options)
-    assert any("--contrastive adds it" in line for line in said) == bool(prevented)
+    assert any("--contrastive adds it" in line for line in messages) == bool(prevented)
 
 
 def test_a_recipe_with_its_own_training_is_not_contrastive(tmp_path):

@@ -193,6 +193,6 @@ def test_damaged_files_are_named_or_skipped(tmp_path, capsys):
     from keras_attention.finetuning.examples import read_folder
     from keras_attention.inputs.image import ImageInput
 
-    examples, kind, said = read_folder(folder, [ImageInput], skip_bad_files=True)
+    examples, kind, messages = read_folder(folder, [ImageInput], skip_bad_files=True)
     assert (len(examples), kind) == (29, "images")
-    assert said.endswith("; skipped 1 that cannot be read")
+    assert messages.endswith("; skipped 1 that cannot be read")

@@ -51,10 +51,10 @@ def test_every_fold_has_the_task_of_the_table(labels, monkeypatch):
 
 @pytest.mark.slow
 def test_mean_and_deviation_over_the_folds(start):  # noqa: F811
-    said = []
-    rows = cross_validate(examples("binary", 60), start, SETTINGS, 2, notify=said.append, verbose=0)
+    messages = []
+    rows = cross_validate(examples("binary", 60), start, SETTINGS, 2, notify=messages.append, verbose=0)
     assert [row[0] for row in rows] == ["accuracy", "macro-F1", "Matthews"]
-    assert len(said) == 2
-    values = [float(line.split("accuracy ")[1].split(" ")[0]) for line in said]
+    assert len(messages) == 2
+    values = [float(line.split("accuracy ")[1].split(" ")[0]) for line in messages]
     assert rows[0][1] == pytest.approx(np.mean(values), abs=0.1)
     assert rows[0][2] == pytest.approx(np.std(values, ddof=1), abs=0.1)

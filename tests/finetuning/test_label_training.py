@@ -96,7 +96,7 @@ def test_the_model_is_the_best_mix_and_mixing_does_not_disturb_the_training(ema_
     settings = FinetuneSettings(
         epochs=2, rows_per_batch=4, learning_rate=1e-2, jit_compile=False, ema_decay=ema_decay, dropout=0.0
     )
-    found = {}
+    results = {}
     for shares in (ONLY_TRAINED, SHARES):
         monkeypatch.setattr("keras_attention.finetuning.label_training.SHARES", shares)
         classifier = tiny_classifier(num_layers=1, pooler=False)
@@ -109,13 +109,13 @@ def test_the_model_is_the_best_mix_and_mixing_does_not_disturb_the_training(ema_
 
         rows, targets = classifier.single_sequences(TEXTS), np.array([0, 1, 1, 0], "int32")
         result = fit_classifier(classifier.model, rows, targets, "binary", settings, validate=validate, verbose=0)
-        found[shares] = [epoch["loss"] for epoch in result.history], seen, start, kernel.numpy()
-    assert found[SHARES][0] == found[ONLY_TRAINED][0]
-    seen, start = found[SHARES][1:3]
-    np.testing.assert_array_equal(found[SHARES][3], seen[6])  # half of the way to the weights of the second epoch
+        results[shares] = [epoch["loss"] for epoch in result.history], seen, start, kernel.numpy()
+    assert results[SHARES][0] == results[ONLY_TRAINED][0]
+    seen, start = results[SHARES][1:3]
+    np.testing.assert_array_equal(results[SHARES][3], seen[6])  # half of the way to the weights of the second epoch
     np.testing.assert_allclose(seen[6], (start + seen[8]) / 2, atol=1e-6)
     assert (result.best, result.best_epoch, result.history[1]["val_share"]) == (3.0, 2, 0.5)
-    np.testing.assert_array_equal(found[ONLY_TRAINED][1][1], seen[4])
+    np.testing.assert_array_equal(results[ONLY_TRAINED][1][1], seen[4])
 
 
 @pytest.mark.slow

@@ -46,7 +46,7 @@ def log_softmax(logits):
 @pytest.mark.parametrize("kind", ["binary", "multiclass"])
 def test_logits_are_those_of_scikit_learn(kind, weights):
     vectors, targets, *held = problem(kind)
-    found = fit_linear(vectors, targets, kind, 2 if kind == "binary" else K, *held, weights)
+    fitted = fit_linear(vectors, targets, kind, 2 if kind == "binary" else K, *held, weights)
     class_weight = weights and dict(zip(sorted(set(targets)), weights, strict=False))
     options = {"max_iter": 1000, "tol": 1e-7, "class_weight": class_weight}
     center, spread = vectors.mean(axis=0), vectors.std(axis=0)
@@ -56,10 +56,10 @@ def test_logits_are_those_of_scikit_learn(kind, weights):
         log_probabilities = theirs.predict_log_proba((held[0] - center) / spread)
         losses[strength] = -log_probabilities[np.arange(M), held[1]].mean()
         costs[strength] = M * losses[strength] - norm.logpdf(np.log(strength), np.log(0.005), 1.0)
-        if strength == found.strength:
-            np.testing.assert_allclose(log_softmax(found.logits(held[0])), log_probabilities, atol=1e-2)
-    assert found.strength == min(costs, key=costs.get)
-    assert found.loss == pytest.approx(losses[found.strength], abs=1e-3)
+        if strength == fitted.strength:
+            np.testing.assert_allclose(log_softmax(fitted.logits(held[0])), log_probabilities, atol=1e-2)
+    assert fitted.strength == min(costs, key=costs.get)
+    assert fitted.loss == pytest.approx(losses[fitted.strength], abs=1e-3)
 
 
 @pytest.mark.parametrize("rows", [2, 2_000])
@@ -67,28 +67,28 @@ def test_few_held_out_rows_leave_the_strength_near_the_usual_one(rows):
     """The held-out rows equal some of the others, so that they ask for as little regularization as possible."""
     vectors, targets, *_ = problem("binary")
     chosen = np.arange(rows) % N
-    found = fit_linear(vectors, targets, "binary", 2, vectors[chosen], targets[chosen])
-    assert found.strength in ([max(STRENGTHS)] if rows > N else [0.003, 0.01])
+    fitted = fit_linear(vectors, targets, "binary", 2, vectors[chosen], targets[chosen])
+    assert fitted.strength in ([max(STRENGTHS)] if rows > N else [0.003, 0.01])
 
 
 @pytest.mark.parametrize("weights", [None, [1.0, 3.0, 0.5]])
 def test_each_label_of_several_is_a_question(weights):
     vectors, targets, *held = problem("multilabel")
-    found = fit_linear(vectors, targets, "multilabel", K, *held, weights)
+    fitted = fit_linear(vectors, targets, "multilabel", K, *held, weights)
     center, spread = vectors.mean(axis=0), vectors.std(axis=0)
     for label in range(K):
         options = {"max_iter": 1000, "tol": 1e-7, "class_weight": weights and {0: 1.0, 1: weights[label]}}
-        theirs = LogisticRegression(C=found.strength, **options).fit((vectors - center) / spread, targets[:, label])
+        theirs = LogisticRegression(C=fitted.strength, **options).fit((vectors - center) / spread, targets[:, label])
         expected = theirs.decision_function((held[0] - center) / spread)
-        np.testing.assert_allclose(found.logits(held[0])[:, label], expected, atol=1e-2)
+        np.testing.assert_allclose(fitted.logits(held[0])[:, label], expected, atol=1e-2)
 
 
 def test_numbers_by_ridge_regression():
     vectors, targets, *held = problem("regression")
-    found = fit_linear(vectors, targets, "regression", 1, *held)
+    fitted = fit_linear(vectors, targets, "regression", 1, *held)
     center, spread = vectors.mean(axis=0), vectors.std(axis=0)
-    theirs = Ridge(alpha=found.strength).fit((vectors - center) / spread, targets)
-    np.testing.assert_allclose(found.logits(held[0])[:, 0], theirs.predict((held[0] - center) / spread), atol=1e-4)
+    theirs = Ridge(alpha=fitted.strength).fit((vectors - center) / spread, targets)
+    np.testing.assert_allclose(fitted.logits(held[0])[:, 0], theirs.predict((held[0] - center) / spread), atol=1e-4)
 
 
 def test_labels_that_no_row_has_or_all_rows_have():
@@ -190,9 +190,9 @@ def test_no_model_is_below_its_words_on_the_validation(words, weight, reaches):
     targets = np.ones(10, int)
     held = SimpleNamespace(validation_targets=targets, task=Task("binary", ("bad", "good"), None, ""))
     both_sides = (np.stack([np.zeros(10), side], axis=1) for side in (network, np.array(words)))
-    found, reason = where_as_good(*both_sides, held)
+    actual, reason = where_as_good(*both_sides, held)
     assert (reason is None) == (reaches is None)
-    assert weight is None or found == weight
+    assert weight is None or actual == weight
     assert reason is None or f"and reaches {reaches}." in reason
 
 

@@ -39,8 +39,8 @@ def every_epoch_is_better(monkeypatch):
 @pytest.mark.slow
 def test_only_the_small_matrices_and_the_head_are_trained(start, frozen, monkeypatch):
     every_epoch_is_better(monkeypatch)
-    said, settings = [], replace(SETTINGS, freeze=frozen, epochs=1)
-    prepared = prepare(examples("binary", 60), None, start, settings, notify=said.append)
+    messages, settings = [], replace(SETTINGS, freeze=frozen, epochs=1)
+    prepared = prepare(examples("binary", 60), None, start, settings, notify=messages.append)
     model = prepared.classifier.model
     before = {weight.path: weight.numpy() for weight in model.weights}
     small = {path for path in before if "lora_" in path}
@@ -50,7 +50,7 @@ def test_only_the_small_matrices_and_the_head_are_trained(start, frozen, monkeyp
     head = {weight.path for weight in model.output_dense.weights}
     assert {weight.path for weight in model.trainable_weights} == small | head
     numbers = 2 * (LAYERS - frozen) * 2 * (14 + 14) + 14 * 2 + 2
-    assert any(line.startswith(f"LoRA of rank 2: {numbers:,} weights are trained") for line in said)
+    assert any(line.startswith(f"LoRA of rank 2: {numbers:,} weights are trained") for line in messages)
     fit(prepared, settings, verbose=0)
     moved = {weight.path for weight in model.weights if np.abs(weight.numpy() - before[weight.path]).max() > 0}
     assert moved == small | head

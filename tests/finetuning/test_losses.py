@@ -61,11 +61,11 @@ def test_loss_is_that_of_the_labels_and_of_the_teacher(kind, alpha):
     network = Network(student)
     loss = functools.partial(distillation_loss, kind=kind, temperature=T, alpha=alpha)
     labels = with_soft_labels(targets, teacher)
-    found = loss(network, {}, ops.convert_to_tensor(labels))
+    loss_value = loss(network, {}, ops.convert_to_tensor(labels))
     hard = classification_loss(network, {}, ops.convert_to_tensor(targets), kind)
     soft = sum(distance(kind, s, t) for s, t in zip(student, teacher, strict=True))
-    np.testing.assert_allclose(found.total, (1 - alpha) * float(hard.total) + alpha * soft, rtol=1e-5)
-    assert (float(found.count), float(found.correct)) == (float(hard.count), float(hard.correct))
+    np.testing.assert_allclose(loss_value.total, (1 - alpha) * float(hard.total) + alpha * soft, rtol=1e-5)
+    assert (float(loss_value.count), float(loss_value.correct)) == (float(hard.count), float(hard.correct))
 
     labels[3:] = np.nan  # rows that fill up a batch
     filled = loss(network, {}, ops.convert_to_tensor(labels))

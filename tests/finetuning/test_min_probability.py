@@ -37,9 +37,9 @@ def test_rows_of_no_class_get_no_answer(trained, tmp_path):
     write_tiny(tmp_path / "start", tiny_encoder(num_layers=1))
     settings = FinetuneSettings(quick=True, min_probability="auto", max_tokens=17, jit_compile=False)
     train, test = questions(101, trained, 3), questions(67, 211, 5)
-    found = finetune_classifier(train, None, tmp_path / "start", settings, **SAY).classifier
-    assert 0 < found.task["min_probability"] < 1
-    answers = found.classify(test.texts)
+    finetuned = finetune_classifier(train, None, tmp_path / "start", settings, **SAY).classifier
+    assert 0 < finetuned.task["min_probability"] < 1
+    answers = finetuned.classify(test.texts)
     scope = np.array([label != "oos" for label in test.labels])
     right = np.array([answer == label for answer, label in zip(answers, test.labels, strict=True)])
     refused = np.array([answer in (None, "oos") for answer in answers])

@@ -211,11 +211,11 @@ WORDS = "the -1 0.5 2\nfilm 0.25 -3 1\nfine 7 7 7\n"
 @pytest.mark.parametrize("network", ["lstm", "han"])
 def test_word_vectors_are_the_first_embeddings(network, tmp_path):
     (tmp_path / "vectors.txt").write_text(WORDS, encoding="utf-8")
-    said = []
+    messages = []
     settings = FinetuneSettings(
         network=network, vectors=str(tmp_path / "vectors.txt"), vocabulary_size=67, size="tiny", jit_compile=False
     )
-    prepared = prepare(examples("binary", 60), None, None, settings, notify=said.append)
+    prepared = prepare(examples("binary", 60), None, None, settings, notify=messages.append)
     pieces = prepared.classifier.tokenizer.vocabulary
     table = np.asarray(prepared.classifier.model.token_embedding.embeddings)
     assert table.shape == (len(pieces), 3)
@@ -223,7 +223,7 @@ def test_word_vectors_are_the_first_embeddings(network, tmp_path):
     assert table[0].tolist() == [0, 0, 0]
     assert np.isfinite(table).all()
     assert np.abs(table[pieces.index("[UNK]")]).max() > 0
-    (line,) = [line for line in said if line.startswith("Word vectors")]
+    (line,) = [line for line in messages if line.startswith("Word vectors")]
     assert f"3 of {len(pieces)} tokens have one" in line
     assert f"The other {len(pieces) - 3} start" in line
     assert "Frequent ones without: " in line

@@ -85,11 +85,11 @@ def test_compared_pairs_are_learned_saved_and_fine_tuned_further(tmp_path):
     prepared = prepare(pairs(240), None, start, FinetuneSettings(**QUICK), **SAY)
     joint = prepare(pairs(240), None, start, FinetuneSettings(**QUICK, pairs="joint"), **SAY)
     assert prepared.linear_score > joint.linear_score + 15
-    found = finish(prepared, fit(prepared, FinetuneSettings(**QUICK), verbose=0), FinetuneSettings(**QUICK))
+    finished = finish(prepared, fit(prepared, FinetuneSettings(**QUICK), verbose=0), FinetuneSettings(**QUICK))
     folder = tmp_path / "compared"
-    found.classifier.save(folder)
+    finished.classifier.save(folder)
     loaded = load_pipeline(folder)
-    expected = found.classifier.classify(held.texts, held.texts_b, return_scores=True)
+    expected = finished.classifier.classify(held.texts, held.texts_b, return_scores=True)
     for mine, its in zip(expected, loaded.classify(held.texts, held.texts_b, return_scores=True), strict=True):
         assert mine.label == its.label
         assert mine.probabilities == pytest.approx(its.probabilities, abs=1e-4)
@@ -103,7 +103,7 @@ def test_regression_compares_pairs_too(tmp_path):
     data = pairs(80)
     numbers = ["3.5" if label == "same" else "0.5" for label in data.labels]
     numbered = Examples(data.texts, numbers, data.texts_b)
-    found = finetune_classifier(
+    finetuned = finetune_classifier(
         numbered, None, start_of(tmp_path), FinetuneSettings(**QUICK), task="regression", verbose=0, **SAY
     )
-    assert found.classifier.model.settings["pooling"] == "pair"
+    assert finetuned.classifier.model.settings["pooling"] == "pair"

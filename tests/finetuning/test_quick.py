@@ -31,11 +31,11 @@ def start(tmp_path_factory):
 
 def test_each_piece_is_read_alone():
     encoder = tiny_encoder(num_layers=1)
-    found = vectors_of_pieces(encoder, tokenizer())
-    assert found.shape == (tokenizer().vocabulary_size, 14)
+    vectors = vectors_of_pieces(encoder, tokenizer())
+    assert vectors.shape == (tokenizer().vocabulary_size, 14)
     for piece in (5, 23, 41):
         ids = np.array([[tokenizer().start_id, piece, tokenizer().end_id]], "int32")
-        np.testing.assert_allclose(found[piece], np.asarray(encoder(ids))[0].mean(axis=0), atol=1e-5)
+        np.testing.assert_allclose(vectors[piece], np.asarray(encoder(ids))[0].mean(axis=0), atol=1e-5)
 
 
 def test_the_vectors_are_principal_components_weighted_by_rank():
@@ -61,14 +61,14 @@ def test_special_tokens_count_nothing(start):
 
 @pytest.mark.parametrize("kind", ["binary", pytest.param("regression", marks=pytest.mark.slow)])
 def test_learns_in_seconds_from_python(start, kind):
-    said = []
-    found = finetune_classifier(examples(kind, 90), None, start, SETTINGS, **{**QUIET, "notify": said.append})
-    assert isinstance(found.classifier.model, StaticVectorClassifier)
-    assert found.result.steps == 0
-    assert not any("Fine-tuning" in line or "min." in line for line in said)
-    assert [name for name, *_ in found.candidates][0] == "logistic regression on static vectors"
+    messages = []
+    finetuned = finetune_classifier(examples(kind, 90), None, start, SETTINGS, **{**QUIET, "notify": messages.append})
+    assert isinstance(finetuned.classifier.model, StaticVectorClassifier)
+    assert finetuned.result.steps == 0
+    assert not any("Fine-tuning" in line or "min." in line for line in messages)
+    assert [name for name, *_ in finetuned.candidates][0] == "logistic regression on static vectors"
     test = examples(kind, 31)
-    answers = found.classifier.classify(test.texts)
+    answers = finetuned.classifier.classify(test.texts)
     if kind == "binary":
         assert answers == test.labels
     else:

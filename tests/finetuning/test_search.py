@@ -51,15 +51,15 @@ def searched(start, tmp_path, count, said, **given):
 
 
 def test_it_begins_with_the_defaults_and_ends_with_the_best(start, tmp_path, fits):
-    said = []
-    best = searched(start, tmp_path, 5, said)
+    messages = []
+    best = searched(start, tmp_path, 5, messages)
     assert (fits[0].learning_rate, fits[0].epochs, fits[0].layer_decay) == (3e-4, 20, 0.9)
     assert len({one.learning_rate for one in fits}) == 5
     assert all(0.75e-4 <= one.learning_rate <= 9e-4 and 10 <= one.epochs <= 40 for one in fits)
     closest = min(fits, key=lambda one: abs(one.learning_rate - 1e-4))
     assert best == replace(closest, mixed_precision=best.mixed_precision)
-    assert any(line.startswith("Search: 5 trainings, in about ") for line in said)
-    assert sum(line.startswith("Trial ") for line in said) == 5
+    assert any(line.startswith("Search: 5 trainings, in about ") for line in messages)
+    assert sum(line.startswith("Trial ") for line in messages) == 5
 
 
 def test_every_trial_begins_with_the_same_weights(start, tmp_path, monkeypatch):
@@ -78,7 +78,7 @@ def test_every_trial_begins_with_the_same_weights(start, tmp_path, monkeypatch):
 
 @pytest.mark.slow
 def test_a_search_resumes(start, tmp_path, fits, monkeypatch):
-    usual, said = search.fit, []
+    usual, messages = search.fit, []
 
     def broken(prepared, settings, verbose):
         if len(fits) == 2:
@@ -89,9 +89,9 @@ def test_a_search_resumes(start, tmp_path, fits, monkeypatch):
         patch.setattr(search, "fit", broken)
         with pytest.raises(KeyboardInterrupt):
             searched(start, tmp_path, 4, [])
-    best = searched(start, tmp_path, 4, said)
+    best = searched(start, tmp_path, 4, messages)
     assert len(fits) == 4
-    assert any(line.startswith("Search: 2 trainings") for line in said)
+    assert any(line.startswith("Search: 2 trainings") for line in messages)
     assert best.learning_rate in {one.learning_rate for one in fits}
     assert searched(start, tmp_path, 4, []) == best  # nothing is left to train
     assert len(fits) == 4
@@ -224,6 +224,6 @@ def test_the_command(start, tmp_path, capsys):
     table = write_csv(tmp_path / "table.csv", examples("binary", 30))
     command = ["finetune", table, "--text", "review", "--label", "mood", "--out", str(tmp_path / "out")]
     assert main([*command, "--from", str(start), "--search", "1", "--epochs", "1", "--max-tokens", "17"]) == 0
-    said = capsys.readouterr().out
-    assert "Best settings on the validation rows: learning_rate 0.0003" in said
+    out = capsys.readouterr().out
+    assert "Best settings on the validation rows: learning_rate 0.0003" in out
     assert sorted(path.name for path in tmp_path.iterdir()) == ["out", "table.csv"]

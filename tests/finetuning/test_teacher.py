@@ -32,9 +32,9 @@ def test_answers_come_in_the_order_of_the_table(tmp_path):
     known = Task("binary", ("bad", "good"), None, "")
     texts = ["A dog runs.", "Men sit.", "A girl in a red dress sings."]
     teacher = load_teacher(write_teacher(tmp_path / "teacher"), known, False)
-    found = teacher.logits(Examples(texts, ["bad"] * 3))
+    actual = teacher.logits(Examples(texts, ["bad"] * 3))
     answers = keras_attention.load(tmp_path / "teacher").classify(texts, return_scores=True)
-    for logits, answer in zip(found, answers, strict=True):
+    for logits, answer in zip(actual, answers, strict=True):
         probability = 1 / (1 + np.exp(logits[0] - logits[1]))
         assert answer.probabilities["good"] == pytest.approx(probability, abs=1e-5)
 

@@ -89,14 +89,14 @@ def test_a_damaged_plan_is_an_error(tmp_path, content):
 
 
 def test_time_and_limit_are_printed(start, monkeypatch):
-    said = []
+    messages = []
     settings = FinetuneSettings(max_tokens=17, jit_compile=False, minutes=0.001)
     monkeypatch.setattr(Stopwatch, "seconds", 10.0)
-    prepared = prepare(examples("binary", 150), None, start, settings, notify=said.append)
+    prepared = prepare(examples("binary", 150), None, start, settings, notify=messages.append)
     assert prepared.plan.epochs == 1
     assert prepared.stages == ("on labels",)
-    assert any(line.startswith("One epoch on the labels, in about 1 min.") for line in said)
-    assert "The ceiling is 0.001 min, so there are fewer (--minutes sets another one)." in said[-1]
+    assert any(line.startswith("One epoch on the labels, in about 1 min.") for line in messages)
+    assert "The ceiling is 0.001 min, so there are fewer (--minutes sets another one)." in messages[-1]
     monkeypatch.setattr(Stopwatch, "seconds", 1e-4)
     assert prepare(examples("binary", 150), None, start, settings, **SAY).plan is None
 

@@ -55,20 +55,20 @@ def examples(kind, count=120):
     ],
 )
 def test_learns_what_the_words_say(kind):
-    said = []
+    messages = []
     separator = "|" if kind == "multilabel" else None
     settings = FinetuneSettings(**{**QUICK, "epochs": 4 if kind == "binary" else 8})
     data = examples(kind, 240)
-    found = finetune_classifier(data, None, "none", settings, separator=separator, notify=said.append, verbose=0)
-    assert found.task.kind == kind
-    assert said[0].startswith(f"Task: {kind} (")
-    assert len(found.train) + len(found.validation) == 240
-    report = make_report(found, examples(kind, 60))
+    result = finetune_classifier(data, None, "none", settings, separator=separator, notify=messages.append, verbose=0)
+    assert result.task.kind == kind
+    assert messages[0].startswith(f"Task: {kind} (")
+    assert len(result.train) + len(result.validation) == 240
+    report = make_report(result, examples(kind, 60))
     name, value = next(iter(report.scores.items()))
     assert value > (80 if kind == "regression" else 92), report.scores
     assert (report.confusion is not None) == (kind in ("binary", "multiclass"))
     if kind != "regression":
-        assert [row[0] for row in report.per_class] == list(found.task.label_names)
+        assert [row[0] for row in report.per_class] == list(result.task.label_names)
         assert report.baseline[name] > 95
 
 
@@ -77,9 +77,9 @@ def test_reads_longer_texts_than_its_start_with_sparse_attention(tmp_path):
     write_tiny(tmp_path / "start", encoder)
     settings = FinetuneSettings(max_tokens=67, attention_pattern="bigbird:block=8", layers=1, jit_compile=False)
     model, _ = starting_classifier(tmp_path / "start", 2, settings, [])
-    found, expected = (x.position_embedding.embeddings.numpy() for x in (model.encoder, encoder))
+    actual, expected = (x.position_embedding.embeddings.numpy() for x in (model.encoder, encoder))
     assert (model.settings["max_length"], model.settings["attention_pattern"]) == (67, "bigbird:block=8")
-    np.testing.assert_array_equal(found, np.concatenate([expected, expected, expected[:9]]))  # of 29 positions
+    np.testing.assert_array_equal(actual, np.concatenate([expected, expected, expected[:9]]))  # of 29 positions
     assert np.isfinite(model({"token_ids": np.full((1, 67), 5)})).all()
 
 
@@ -88,10 +88,10 @@ def test_starts_from_the_encoder_of_an_entry(tmp_path):
     encoder = tiny_encoder(num_layers=1)
     write_tiny(tmp_path / "start", encoder)
     settings = FinetuneSettings(epochs=1, max_tokens=17, learning_rate=1e-12, weight_decay=0.0, jit_compile=False)
-    found = finetune_classifier(examples("binary", 30), None, tmp_path / "start", settings, **QUIET)
-    for ours, theirs in zip(found.classifier.model.encoder.get_weights(), encoder.get_weights(), strict=True):
+    finetuned = finetune_classifier(examples("binary", 30), None, tmp_path / "start", settings, **QUIET)
+    for ours, theirs in zip(finetuned.classifier.model.encoder.get_weights(), encoder.get_weights(), strict=True):
         np.testing.assert_allclose(ours, theirs, atol=1e-6)
-    assert found.classifier.tokenizer.vocabulary == tokenizer().vocabulary
+    assert finetuned.classifier.tokenizer.vocabulary == tokenizer().vocabulary
     with pytest.raises(UserError, match="reads at most 29 tokens. Received: max_tokens=31"):
         finetune_classifier(examples("binary"), None, tmp_path / "start", FinetuneSettings(max_tokens=31), **QUIET)
     with pytest.raises(UserError, match="must be one of window, .* Received: sparse"):
@@ -158,13 +158,13 @@ def test_thresholds_of_several_labels_are_those_of_the_validation_rows():
 def test_texts_read_whole_are_learned_by_their_ends():
     rows = examples("binary", 40)
     rows.texts[:] = [f"{text} {'day ' * 40}" for text in rows.texts]
-    said = []
+    messages = []
     settings = FinetuneSettings(**QUICK | {"epochs": 1, "long_texts": "whole"})
-    prepared = prepare(rows, None, "none", settings, notify=said.append)
+    prepared = prepare(rows, None, "none", settings, notify=messages.append)
     assert len(prepared.sequences) == len(prepared.rows.train)
     assert all(len(row.token_ids) == 17 for row in prepared.sequences)
     assert all(len(some) > 1 for some in prepared.validation_sequences)
-    assert any("lose their middle" in line for line in said)
+    assert any("lose their middle" in line for line in messages)
     assert finish(prepared, fit(prepared, settings, verbose=0), settings).classifier.task["long_texts"] == "whole"
 
 
@@ -412,9 +412,9 @@ def test_one_line_for_what_the_user_can_mend(tmp_path, capsys, arguments, messag
 
 @pytest.mark.parametrize(("rows", "told"), [(30, True), (400, False)])
 def test_few_validation_rows_are_reported(rows, told):
-    said = []
-    prepare(examples("binary", rows), None, "none", FinetuneSettings(**QUICK), notify=said.append)
-    assert ("validation rows mean little" in " ".join(said)) is told
+    messages = []
+    prepare(examples("binary", rows), None, "none", FinetuneSettings(**QUICK), notify=messages.append)
+    assert ("validation rows mean little" in " ".join(messages)) is told
 
 
 def test_checkpoints_of_another_training_are_noticed_before_the_table_is_read(tmp_path, capsys):
