@@ -45,10 +45,10 @@ class RandomModel:
 
     def histories(self, tokens):
         """The hashes before each token, and one more: that after the last."""
-        found = [(START + 1) % HISTORIES]
+        states = [(START + 1) % HISTORIES]
         for token in tokens:
-            found.append((found[-1] * 31 + int(token) + 1) % HISTORIES)
-        return found
+            states.append((states[-1] * 31 + int(token) + 1) % HISTORIES)
+        return states
 
     def log_prob(self, row, tokens):
         return sum(self.log_probs[row, h, token] for h, token in zip(self.histories(tokens), tokens, strict=False))

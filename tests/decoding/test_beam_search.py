@@ -58,7 +58,7 @@ def test_a_beam_that_holds_all_sequences_is_exhaustive(
     model = RandomModel(rows, vocabulary, source_length=2, seed=rows)
     ended, _ = all_sequences(model, max_length, min_length)
     n_best = min(13, len(ended))
-    found = search(
+    hypotheses = search(
         model,
         beam_size=beam_size,
         n_best=n_best,
@@ -69,16 +69,16 @@ def test_a_beam_that_holds_all_sequences_is_exhaustive(
     )
     for row in range(rows):
         expected = sorted(ended, key=lambda tokens: -model.score(row, tokens, alpha, beta))[:n_best]
-        check_hypotheses(model, found, expected, row, alpha, beta)
+        check_hypotheses(model, hypotheses, expected, row, alpha, beta)
 
 
 def test_forbidden_unknown_is_left_out_of_an_exhaustive_search():
     model = RandomModel(2, 7, seed=5)
     ended, _ = all_sequences(model, 3, forbidden=[UNKNOWN])
-    found = search(model, beam_size=47, n_best=13, max_length=3, unknown_id=UNKNOWN)
+    hypotheses = search(model, beam_size=47, n_best=13, max_length=3, unknown_id=UNKNOWN)
     for row in range(2):
         expected = sorted(ended, key=lambda tokens: -model.score(row, tokens))[:13]
-        check_hypotheses(model, found, expected, row)
+        check_hypotheses(model, hypotheses, expected, row)
 
 
 @pytest.mark.sampled(6)
@@ -99,10 +99,10 @@ def test_a_small_beam_equals_the_same_algorithm_with_lists(seed, beam_size, n_be
     model = RandomModel(3, vocabulary, source_length=5, seed=seed, ends=ends)
     limits = np.array([7, 2, 11])
     options = {"min_length": 2, "length_penalty": alpha, "coverage_penalty": beta, "unknown_id": UNKNOWN}
-    found = search(model, beam_size=beam_size, n_best=n_best, max_length=limits, max_steps=11, **options)
+    hypotheses = search(model, beam_size=beam_size, n_best=n_best, max_length=limits, max_steps=11, **options)
     for row, limit in enumerate(limits):
         expected = reference_beam_search(model, row, beam_size, limit, 2, [UNKNOWN], alpha, beta)[:n_best]
-        check_hypotheses(model, found, expected, row, alpha, beta)
+        check_hypotheses(model, hypotheses, expected, row, alpha, beta)
 
 
 @pytest.mark.sampled(6)
@@ -110,11 +110,11 @@ def test_a_small_beam_equals_the_same_algorithm_with_lists(seed, beam_size, n_be
 def test_patience_ends_a_row_when_enough_hypotheses_have_ended(patience, enough):
     model = RandomModel(7, 13, source_length=3, seed=5)
     options = {"beam_size": 5, "n_best": 2, "max_length": 13, "length_penalty": 2.0}
-    found, certain = search(model, patience=patience, **options), search(model, **options)
+    hypotheses, certain = search(model, patience=patience, **options), search(model, **options)
     for row in range(7):
         expected = reference_beam_search(model, row, 5, 13, alpha=2.0, enough=enough)[:2]
-        check_hypotheses(model, found, expected, row, alpha=2.0)
-    assert (found.scores < certain.scores).any() == (patience < 1.5)
+        check_hypotheses(model, hypotheses, expected, row, alpha=2.0)
+    assert (hypotheses.scores < certain.scores).any() == (patience < 1.5)
 
 
 @pytest.mark.sampled(6)
@@ -123,14 +123,14 @@ def test_patience_ends_a_row_when_enough_hypotheses_have_ended(patience, enough)
 def test_the_ranking_by_length_follows_the_rules_of_transformers(alpha, early_stopping):
     model = RandomModel(7, 13, source_length=3, seed=11, ends=1.0)
     options = {"beam_size": 3, "n_best": 2, "max_length": 11, "length_penalty": alpha, "ranking": "length"}
-    found = search(model, patience=1.0 if early_stopping else None, force_end=True, **options)
+    hypotheses = search(model, patience=1.0 if early_stopping else None, force_end=True, **options)
     for row in range(7):
         expected = transformers_beam_search(model, row, 3, 11, alpha, early_stopping)[:2]
-        assert [tokens_of(found, row, place) for place in range(2)] == expected
+        assert [tokens_of(hypotheses, row, place) for place in range(2)] == expected
         lengths = np.array([len(tokens) for tokens in expected])
-        np.testing.assert_allclose(found.scores[row], found.log_probs[row] / lengths**alpha, rtol=1e-5)
-    assert (found.lengths == 11).any()
-    assert (found.lengths < 11).any() or (alpha > 1.5 and not early_stopping)  # which prefers the longest
+        np.testing.assert_allclose(hypotheses.scores[row], hypotheses.log_probs[row] / lengths**alpha, rtol=1e-5)
+    assert (hypotheses.lengths == 11).any()
+    assert (hypotheses.lengths < 11).any() or (alpha > 1.5 and not early_stopping)  # which prefers the longest
 
 
 @pytest.mark.parametrize("alpha", [0.0, 1.0])
@@ -138,10 +138,10 @@ def test_one_beam_is_greedy_search(alpha):
     model = RandomModel(17, 11, seed=1)
     options = {"max_length": 7, "min_length": 2, "unknown_id": UNKNOWN}
     greedy = greedy_search(model.step, model.state(), 17, **SPECIAL, **options)
-    found = search(model, beam_size=1, length_penalty=alpha, **options)
-    np.testing.assert_array_equal(found.token_ids, greedy.token_ids)
-    np.testing.assert_array_equal(found.lengths, greedy.lengths)
-    np.testing.assert_allclose(found.log_probs, greedy.log_probs, rtol=1e-5)
+    hypotheses = search(model, beam_size=1, length_penalty=alpha, **options)
+    np.testing.assert_array_equal(hypotheses.token_ids, greedy.token_ids)
+    np.testing.assert_array_equal(hypotheses.lengths, greedy.lengths)
+    np.testing.assert_allclose(hypotheses.log_probs, greedy.log_probs, rtol=1e-5)
 
 
 @pytest.mark.slow
@@ -169,10 +169,10 @@ def test_other_rows_never_change_an_answer(execution):
     options = {"beam_size": 3, "n_best": 2, "max_length": 7, "length_penalty": 0.8, "coverage_penalty": 0.3}
     together = search(model, execution=execution, **options)
     for rows in ([3], [4, 0, 4, 1, 2, 3, 0]):
-        found = search(model, rows, execution, **options)
+        hypotheses = search(model, rows, execution, **options)
         for place, row in enumerate(rows):
-            np.testing.assert_array_equal(found.token_ids[place], together.token_ids[row])
-            np.testing.assert_allclose(found.scores[place], together.scores[row], rtol=1e-6)
+            np.testing.assert_array_equal(hypotheses.token_ids[place], together.token_ids[row])
+            np.testing.assert_allclose(hypotheses.scores[place], together.scores[row], rtol=1e-6)
 
 
 def test_a_finished_hypothesis_is_frozen():
@@ -226,29 +226,29 @@ def test_a_late_winner_is_not_cut_off():
 def test_unfinished_hypotheses_come_after_finished_ones():
     model = RandomModel(1, 5, seed=6, ends=-9.0)
     ended, cut = all_sequences(model, 2)
-    found = search(model, beam_size=7, n_best=7, max_length=2, length_penalty=0.5)
+    hypotheses = search(model, beam_size=7, n_best=7, max_length=2, length_penalty=0.5)
     expected = [
         *sorted(ended, key=lambda tokens: -model.score(0, tokens, 0.5)),
         *sorted(cut, key=lambda tokens: -model.score(0, tokens, 0.5)),
     ]
     assert len(expected) == 7
-    check_hypotheses(model, found, expected, 0, 0.5)
-    assert found.scores[0, len(ended)] > found.scores[0, 0]
+    check_hypotheses(model, hypotheses, expected, 0, 0.5)
+    assert hypotheses.scores[0, len(ended)] > hypotheses.scores[0, 0]
 
 
 def test_missing_hypotheses_are_empty():
     model = RandomModel(2, 5, seed=7)
-    found = search(model, beam_size=7, n_best=7, max_length=np.array([1, 0]), max_steps=3)
+    hypotheses = search(model, beam_size=7, n_best=7, max_length=np.array([1, 0]), max_steps=3)
     ended, cut = all_sequences(model, 1)
-    check_hypotheses(model, found, ended + sorted(cut, key=lambda tokens: -model.score(0, tokens)), 0)
-    assert found.lengths.tolist() == [[1, 1, 1, 0, 0, 0, 0], [0] * 7]
-    assert (found.scores[0, 3:] == -np.inf).all()
-    assert (found.token_ids[1] == 0).all()
+    check_hypotheses(model, hypotheses, ended + sorted(cut, key=lambda tokens: -model.score(0, tokens)), 0)
+    assert hypotheses.lengths.tolist() == [[1, 1, 1, 0, 0, 0, 0], [0] * 7]
+    assert (hypotheses.scores[0, 3:] == -np.inf).all()
+    assert (hypotheses.token_ids[1] == 0).all()
 
 
 def test_ties_go_to_the_earlier_beam_and_the_lower_id():
     logits = ops.zeros((6, 11))
-    found = beam_search(
+    answers = beam_search(
         lambda token_ids, state: (logits, state),
         {"unused": ops.zeros((2, 1))},
         2,
@@ -258,7 +258,11 @@ def test_ties_go_to_the_earlier_beam_and_the_lower_id():
         **SPECIAL,
     )
     for row in range(2):
-        assert [tokens_of(found, row, place) for place in range(3)] == [(END,), (UNKNOWN, END), (UNKNOWN, UNKNOWN, END)]
+        assert [tokens_of(answers, row, place) for place in range(3)] == [
+            (END,),
+            (UNKNOWN, END),
+            (UNKNOWN, UNKNOWN, END),
+        ]
 
 
 def test_attention_in_the_first_state_reaches_each_step():
@@ -295,19 +299,19 @@ def test_rows_that_are_done_leave_and_change_nothing(execution):
         count, beams = memory["row"].shape[0], token_ids.shape[0] // memory["row"].shape[0]
         seen.append(count)
         np.testing.assert_array_equal(ops.shape(memory["twice"]), (2 * count,))
-        found = ops.repeat(ops.reshape(memory["twice"], (count, 2))[:, 1], beams)
-        return model.step(token_ids, {"row": found, "history": state["history"]})
+        actual = ops.repeat(ops.reshape(memory["twice"], (count, 2))[:, 1], beams)
+        return model.step(token_ids, {"row": actual, "history": state["history"]})
 
     @EXECUTIONS[execution]
     def run():
         return beam_search(step, model.state(), 37, memory=memory, **options)
 
-    found, expected = run(), beam_search(model.step, model.state(), 37, **options)
+    actual, expected = run(), beam_search(model.step, model.state(), 37, **options)
     assert sorted(set(seen)) == [9, 37]
-    np.testing.assert_array_equal(found.token_ids, expected.token_ids)
-    np.testing.assert_array_equal(found.lengths, expected.lengths)
-    np.testing.assert_allclose(found.scores, expected.scores, rtol=1e-5)
-    np.testing.assert_allclose(found.log_probs, expected.log_probs, rtol=1e-5)
+    np.testing.assert_array_equal(actual.token_ids, expected.token_ids)
+    np.testing.assert_array_equal(actual.lengths, expected.lengths)
+    np.testing.assert_allclose(actual.scores, expected.scores, rtol=1e-5)
+    np.testing.assert_allclose(actual.log_probs, expected.log_probs, rtol=1e-5)
 
 
 def test_states_may_be_nested():

@@ -46,9 +46,9 @@ def test_without_constraints_it_is_the_beam_search(alpha, ranking, beam_size, pa
     rules |= {"ranking": ranking, "force_end": force_end}
     expected = beam_search(model.step, model.state(), 3, max_length=13, **rules, **SPECIAL)
     for row in range(3):
-        found = search(model, Constraints(), limit=13, row=row, **rules)
-        np.testing.assert_array_equal(found.token_ids[0], expected.token_ids[row])
-        np.testing.assert_allclose(found.scores[0], expected.scores[row], rtol=1e-5)
+        hypotheses = search(model, Constraints(), limit=13, row=row, **rules)
+        np.testing.assert_array_equal(hypotheses.token_ids[0], expected.token_ids[row])
+        np.testing.assert_allclose(hypotheses.scores[0], expected.scores[row], rtol=1e-5)
 
 
 @pytest.mark.parametrize("alpha", [0.0, 0.7])
@@ -71,8 +71,8 @@ def test_a_way_for_the_beginning_counts_there_alone():
     model = RandomModel(1, 7, seed=11)
     ended, _ = all_sequences(model, 5)
     constraints = Constraints(phrases=[[(6,)]], first_ways=[[(5,)]])
-    found = search(model, constraints, beam_size=997, limit=5, n_best=7)
-    check_best(model, found, [s for s in ended if 6 in s or s[0] == 5])
+    hypotheses = search(model, constraints, beam_size=997, limit=5, n_best=7)
+    check_best(model, hypotheses, [s for s in ended if 6 in s or s[0] == 5])
 
 
 def test_a_phrase_and_a_prefix_end_where_a_word_ends():
@@ -84,14 +84,14 @@ def test_a_phrase_and_a_prefix_end_where_a_word_ends():
     def followed_by_a_boundary(tokens, place):
         return place + 1 < len(tokens) and bool(boundaries[tokens[place + 1]])
 
-    found = search(model, Constraints(phrases=[[(6,)]], boundaries=boundaries), **options)
+    hypotheses = search(model, Constraints(phrases=[[(6,)]], boundaries=boundaries), **options)
     whole = [s for s in ended if any(t == 6 and followed_by_a_boundary(s, i) for i, t in enumerate(s))]
     first = [s for s in whole if followed_by_a_boundary(s, s.index(6))]  # the first 6 counts
-    check_best(model, found, first)
-    found = search(model, Constraints([5], boundaries=boundaries, whole_prefix=True), **options)
-    check_best(model, found, [s for s in ended if s[0] == 5 and boundaries[s[1]]])
-    found = search(model, Constraints([5], boundaries=boundaries), **options)
-    check_best(model, found, [s for s in ended if s[0] == 5])
+    check_best(model, hypotheses, first)
+    hypotheses = search(model, Constraints([5], boundaries=boundaries, whole_prefix=True), **options)
+    check_best(model, hypotheses, [s for s in ended if s[0] == 5 and boundaries[s[1]]])
+    hypotheses = search(model, Constraints([5], boundaries=boundaries), **options)
+    check_best(model, hypotheses, [s for s in ended if s[0] == 5])
 
 
 def test_few_beams_write_improbable_phrases_nevertheless():
@@ -99,24 +99,24 @@ def test_few_beams_write_improbable_phrases_nevertheless():
         model = RandomModel(1, 101, seed=seed, ends=3.0)
         rare = [int(token) for token in np.argsort(model.log_probs[0].mean(axis=0)) if token > END]
         phrases = [[tuple(rare[:3])], [tuple(rare[3:5])]]
-        found = search(model, Constraints([rare[5]], phrases), beam_size=7, limit=17, n_best=3)
+        hypotheses = search(model, Constraints([rare[5]], phrases), beam_size=7, limit=17, n_best=3)
         for place in range(3):
-            tokens = tokens_of(found, 0, place)
+            tokens = tokens_of(hypotheses, 0, place)
             assert tokens[0] == rare[5]
             assert (END in tokens) or place > 0  # the others may be truncated
             assert END not in tokens or (contains(tokens, tuple(rare[:3])) and contains(tokens, tuple(rare[3:5])))
-        np.testing.assert_allclose(found.log_probs[0, 0], model.log_prob(0, tokens_of(found, 0)), rtol=1e-5)
+        np.testing.assert_allclose(hypotheses.log_probs[0, 0], model.log_prob(0, tokens_of(hypotheses, 0)), rtol=1e-5)
 
 
 def test_a_phrase_that_does_not_fit_leaves_a_truncated_hypothesis():
     model = RandomModel(1, 7, seed=3)
-    found = search(model, Constraints(phrases=[[(4, 5, 6, 4, 5)]]), beam_size=5, limit=3)
-    assert tokens_of(found, 0) == (4, 5, 6)
-    assert END not in found.token_ids
+    hypotheses = search(model, Constraints(phrases=[[(4, 5, 6, 4, 5)]]), beam_size=5, limit=3)
+    assert tokens_of(hypotheses, 0) == (4, 5, 6)
+    assert END not in hypotheses.token_ids
 
 
 def test_a_constraint_may_demand_a_forbidden_token():
     model = RandomModel(1, 7, seed=3)
-    found = search(model, Constraints([UNKNOWN]), beam_size=5, limit=5, never=[PAD, START, UNKNOWN])
-    tokens = tokens_of(found, 0)
+    hypotheses = search(model, Constraints([UNKNOWN]), beam_size=5, limit=5, never=[PAD, START, UNKNOWN])
+    tokens = tokens_of(hypotheses, 0)
     assert (tokens[0], UNKNOWN in tokens[1:]) == (UNKNOWN, False)

@@ -28,13 +28,13 @@ def test_takes_the_most_probable_token(execution, min_length, unknown_id):
         options = {"max_length": limits, "max_steps": 7, "min_length": min_length, "unknown_id": unknown_id}
         return greedy_search(model.step, model.state(), 11, **SPECIAL, **options)
 
-    found = run()
-    assert found.token_ids.shape == (11, 1, 7)
+    actual = run()
+    assert actual.token_ids.shape == (11, 1, 7)
     for row in range(11):
         expected = greedy_by_hand(model, row, limits[row], min_length, [unknown_id])
-        assert tokens_of(found, row) == expected
-        np.testing.assert_allclose(found.log_probs[row, 0], model.log_prob(row, expected), rtol=1e-5)
-        np.testing.assert_array_equal(found.scores[row], found.log_probs[row])
+        assert tokens_of(actual, row) == expected
+        np.testing.assert_allclose(actual.log_probs[row, 0], model.log_prob(row, expected), rtol=1e-5)
+        np.testing.assert_array_equal(actual.scores[row], actual.log_probs[row])
 
 
 def test_other_rows_never_change_an_answer():
@@ -52,16 +52,16 @@ def test_stops_when_all_rows_are_done():
         steps.append(token_ids.numpy().tolist())
         return ops.one_hot([5, END], 7) if len(steps) == 1 else ops.one_hot([END, 5], 7), state
 
-    found = greedy_search(step, {"unused": ops.zeros(2)}, 2, **SPECIAL, max_length=97)
-    assert [tokens_of(found, row) for row in range(2)] == [(5, END), (END,)]
+    hypotheses = greedy_search(step, {"unused": ops.zeros(2)}, 2, **SPECIAL, max_length=97)
+    assert [tokens_of(hypotheses, row) for row in range(2)] == [(5, END), (END,)]
     assert steps == [[START, START], [5, END]]
 
 
 def test_ties_go_to_the_lower_id_and_special_tokens_are_never_generated():
     logits = np.zeros((1, 7), "float32")
     logits[0, [PAD, START]] = 50.0
-    found = greedy_search(lambda ids, state: (ops.convert_to_tensor(logits), state), [], 1, **SPECIAL, max_length=3)
-    assert tokens_of(found, 0) == (UNKNOWN,) * 3
+    answer = greedy_search(lambda ids, state: (ops.convert_to_tensor(logits), state), [], 1, **SPECIAL, max_length=3)
+    assert tokens_of(answer, 0) == (UNKNOWN,) * 3
 
 
 @pytest.mark.sampled(1)

@@ -13,21 +13,21 @@ from keras_attention.decoding.ngram_block import repeating_tokens, without_repea
 @pytest.mark.parametrize("length", [0, 1, 4, 11])
 def test_the_tokens_that_repeat_a_sequence_are_those_of_the_loop(size, length):
     token_ids = np.random.default_rng(size).integers(4, 7, (3, 2, 11)).astype("int32")
-    found = np.asarray(repeating_tokens(token_ids, length, size, nothing=2))
-    assert found.shape == (3, 2, 11 - size + 1)
+    actual = np.asarray(repeating_tokens(token_ids, length, size, nothing=2))
+    assert actual.shape == (3, 2, 11 - size + 1)
     for row in np.ndindex(3, 2):
         tokens = token_ids[row][:length].tolist()
         expected = {token for token in range(4, 7) if repeats([*tokens, token], size) and length >= size}
-        assert set(found[row].tolist()) - {2} == expected
+        assert set(actual[row].tolist()) - {2} == expected
 
 
 def test_only_the_logits_of_repeating_tokens_change():
     logits = np.random.default_rng(3).normal(size=(2, 13)).astype("float32")
     token_ids = np.array([[5, 6, 7, 5, 6, 0, 0], [5, 6, 7, 6, 5, 0, 0]], "int32")
-    found = np.array(without_repeats(logits, token_ids, 5, 3, nothing=2))
-    assert found[0, 7] == -np.inf
-    found[0, 7] = logits[0, 7]
-    np.testing.assert_array_equal(np.delete(found, 2, axis=1), np.delete(logits, 2, axis=1))
+    actual = np.array(without_repeats(logits, token_ids, 5, 3, nothing=2))
+    assert actual[0, 7] == -np.inf
+    actual[0, 7] = logits[0, 7]
+    np.testing.assert_array_equal(np.delete(actual, 2, axis=1), np.delete(logits, 2, axis=1))
     assert without_repeats(logits, token_ids, 5, 8, nothing=2) is logits
 
 
@@ -44,12 +44,12 @@ def search(model, execution, **options):
 def test_a_blocked_search_equals_the_same_algorithm_with_lists(size, beam_size, execution):
     model = RandomModel(3, 7, seed=size, ends=-3.0)
     options = {"beam_size": beam_size, "max_length": 17}
-    found = search(model, execution, no_repeat_ngram_size=size, **options)
+    hypotheses = search(model, execution, no_repeat_ngram_size=size, **options)
     loops = 0
     for row in range(3):
-        tokens = tokens_of(found, row)
+        tokens = tokens_of(hypotheses, row)
         assert tokens == reference_beam_search(model, row, beam_size, 17, forbidden=[UNKNOWN], ngram=size)[0]
-        np.testing.assert_allclose(found.log_probs[row, 0], model.log_prob(row, tokens), rtol=1e-5)
+        np.testing.assert_allclose(hypotheses.log_probs[row, 0], model.log_prob(row, tokens), rtol=1e-5)
         assert not any(repeats(tokens[:end], size) for end in range(1, len(tokens) + 1) if tokens[end - 1] != END)
         free = reference_beam_search(model, row, beam_size, 17, forbidden=[UNKNOWN])[0]
         loops += any(repeats(free[:end], size) for end in range(1, len(free) + 1))

@@ -71,12 +71,12 @@ def test_forbidden_tokens_are_never_generated(execution):
     state, fewer = {"row": ops.arange(len(KINDS), dtype="int32")}, ("greedy", "sample", "top-p", "beams")
     for name in SEARCHES if execution == "eager" else fewer:
         options = {**SPECIAL, "unknown_id": UNKNOWN, "max_length": 5}
-        found = EXECUTIONS[execution](
+        hypotheses = EXECUTIONS[execution](
             lambda search=SEARCHES[name], options=options: search(step, state, len(KINDS), **options)
         )()
         for row, kind in enumerate(KINDS):
-            for place in range(found.lengths.shape[1]):
-                assert UNKNOWN not in tokens_of(found, row, place), (name, kind)  # `tokens_of` refuses the others
+            for place in range(hypotheses.lengths.shape[1]):
+                assert UNKNOWN not in tokens_of(hypotheses, row, place), (name, kind)  # `tokens_of` refuses the others
 
 
 @pytest.mark.parametrize("limit", [{"temperature": 1e-40}, {"temperature": 1e-300}, {"top_p": 1e-50}, {"top_k": 1}])
@@ -95,12 +95,12 @@ def test_a_damaged_beam_ends_and_the_others_continue():
         logits[:, [5, 6]], logits[:, END] = (2.0, 1.9), 0.5
         return ops.where((token_ids == 5)[:, None], NAN, ops.convert_to_tensor(logits)), state
 
-    found = beam_search(step, [], 1, **SPECIAL, beam_size=5, n_best=5, max_length=3)
-    answers = [tokens_of(found, 0, place) for place in range(5)]
+    hypotheses = beam_search(step, [], 1, **SPECIAL, beam_size=5, n_best=5, max_length=3)
+    answers = [tokens_of(hypotheses, 0, place) for place in range(5)]
     assert (END,) in answers
     assert (6, END) in answers
     assert not any(5 in tokens[:-1] for tokens in answers)
-    assert np.isfinite(np.asarray(found.scores)[0, [bool(tokens) for tokens in answers]]).all()
+    assert np.isfinite(np.asarray(hypotheses.scores)[0, [bool(tokens) for tokens in answers]]).all()
 
 
 @pytest.mark.parametrize("name", ["length_penalty", "coverage_penalty"])

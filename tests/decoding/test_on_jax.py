@@ -29,15 +29,15 @@ def answers(compiled):
         "beam": (beam_search, {"beam_size": 3, "n_best": 2, **penalties}),
         "wide_beam": (beam_search, {"beam_size": 19, "n_best": 19}),
     }
-    found = {}
+    results = {}
     for name, (search, options) in searches.items():
         run = compiled(
             lambda state, search=search, options=options: search(
                 model.step, state, ROWS, **SPECIAL, **limits, **options
             )
         )
-        found |= {f"{name}_{field}": np.asarray(value) for field, value in run(model.state())._asdict().items()}
-    return found
+        results |= {f"{name}_{field}": np.asarray(value) for field, value in run(model.state())._asdict().items()}
+    return results
 
 
 @pytest.mark.thorough

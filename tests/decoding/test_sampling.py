@@ -15,9 +15,9 @@ DRAWS = 20011
 def sample_row(model, row, draws=DRAWS, execution="graph", **options):
     """Draws many sequences of one row: a list of token tuples."""
     state = model.state([row] * draws)
-    found = EXECUTIONS[execution](lambda: sample(model.step, state, draws, **{**SPECIAL, **options}))()
-    found = Hypotheses(*map(np.asarray, found))
-    return [tokens_of(found, place) for place in range(draws)], found
+    hypotheses = EXECUTIONS[execution](lambda: sample(model.step, state, draws, **{**SPECIAL, **options}))()
+    hypotheses = Hypotheses(*map(np.asarray, hypotheses))
+    return [tokens_of(hypotheses, place) for place in range(draws)], hypotheses
 
 
 def check_frequencies(drawn, probabilities):
@@ -52,16 +52,16 @@ def test_frequencies_are_the_probabilities(temperature, unknown_id):
     model.logits /= 2
     forbidden = [unknown_id]
     ended, cut = all_sequences(model, 2, forbidden=forbidden)
-    drawn, found = sample_row(model, 0, seed=5, temperature=temperature, unknown_id=unknown_id, max_length=2)
+    drawn, hypotheses = sample_row(model, 0, seed=5, temperature=temperature, unknown_id=unknown_id, max_length=2)
     check_frequencies(drawn, {t: renormalised(model, 0, t, temperature, forbidden) for t in ended + cut})
 
 
 def test_reported_log_probability_is_the_models_own():
     model = RandomModel(1, 11, seed=4)
-    drawn, found = sample_row(model, 0, 53, seed=1, temperature=3.0, top_k=5, max_length=7)
+    drawn, hypotheses = sample_row(model, 0, 53, seed=1, temperature=3.0, top_k=5, max_length=7)
     assert len(set(drawn)) > 7
     for place, tokens in enumerate(drawn):
-        np.testing.assert_allclose(found.log_probs[place, 0], model.log_prob(0, tokens), rtol=1e-5)
+        np.testing.assert_allclose(hypotheses.log_probs[place, 0], model.log_prob(0, tokens), rtol=1e-5)
 
 
 @pytest.mark.parametrize(("top_k", "top_p"), [(1, 1.0), (3, 1.0), (0, 0.5), (0, 0.9), (0, 1e-6), (5, 0.7), (97, 1.0)])
