@@ -23,9 +23,9 @@ def test_equals_scikit_learn(kind):
     targets = np.array(LABELS[kind])
     words = TfidfVectorizer(ngram_range=(1, 2), sublinear_tf=True, token_pattern=r"\w+|[^\w\s]")
     model = LogisticRegression(C=10.0, max_iter=1000).fit(words.fit_transform(TEXTS), targets)
-    found = fit_bag_of_words(TEXTS, None, targets, kind, len(set(targets)))
-    assert found.terms == list(words.get_feature_names_out())
-    logits = found.logits(NEW)
+    bag = fit_bag_of_words(TEXTS, None, targets, kind, len(set(targets)))
+    assert bag.terms == list(words.get_feature_names_out())
+    logits = bag.logits(NEW)
     expected = model.predict_log_proba(words.transform(NEW))
     np.testing.assert_allclose(logits - np.logaddexp.reduce(logits, axis=1, keepdims=True), expected, atol=1e-3)
 
@@ -35,8 +35,8 @@ def test_numbers(scale):
     targets = np.arange(18.0)
     words = TfidfVectorizer(ngram_range=(1, 2), sublinear_tf=True, token_pattern=r"\w+|[^\w\s]")
     model = Ridge().fit(words.fit_transform(TEXTS), targets)
-    found = fit_bag_of_words(TEXTS, None, (scale * targets).astype("float32"), "regression", 1)
-    np.testing.assert_allclose(found.logits(NEW)[:, 0] / scale, model.predict(words.transform(NEW)), atol=1e-3)
+    bag = fit_bag_of_words(TEXTS, None, (scale * targets).astype("float32"), "regression", 1)
+    np.testing.assert_allclose(bag.logits(NEW)[:, 0] / scale, model.predict(words.transform(NEW)), atol=1e-3)
 
 
 @pytest.mark.parametrize(("scale", "rounded"), [(1e6, False), (1.0, True), (1e-7, False)])
@@ -49,8 +49,8 @@ def test_numbers_that_float16_lacks_are_not_rounded(scale, rounded):
 
 def test_texts_without_any_term_are_judged_alike():
     texts = [sign * 65 for sign in "ACGT"]
-    found = fit_bag_of_words(texts, None, np.array([0, 1, 1, 1]), "binary", 2)
-    logits = found.logits(texts)
+    bag = fit_bag_of_words(texts, None, np.array([0, 1, 1, 1]), "binary", 2)
+    logits = bag.logits(texts)
     np.testing.assert_array_equal(logits, logits[:1].repeat(4, axis=0))
     assert logits[0, 1] - logits[0, 0] == pytest.approx(np.log(3), abs=1e-3)
 
@@ -85,14 +85,14 @@ def test_texts_without_combining_marks_have_the_words_of_earlier_versions():
 
 def test_chinese_texts_are_judged_by_characters_and_their_pairs():
     good, bad = ["房间很好", "服务很好", "早餐不错很好"], ["房间很差", "服务很差", "早餐不行很差"]
-    found = fit_bag_of_words(good + bad, None, np.array([1, 1, 1, 0, 0, 0]), "binary", 2)
-    assert {"很 好", "好", "差"} <= set(found.terms)
-    assert found.logits(["位置很好", "位置很差"]).argmax(axis=1).tolist() == [1, 0]
+    bag = fit_bag_of_words(good + bad, None, np.array([1, 1, 1, 0, 0, 0]), "binary", 2)
+    assert {"很 好", "好", "差"} <= set(bag.terms)
+    assert bag.logits(["位置很好", "位置很差"]).argmax(axis=1).tolist() == [1, 0]
 
 
 def test_an_accent_counts_alike_in_both_spellings():
-    found = fit_bag_of_words(["un caf\xe9", "un the"] * 3, None, np.array([0, 1] * 3), "binary", 2)
-    np.testing.assert_array_equal(found.logits(["cafe\u0301"]), found.logits(["caf\xe9"]))
+    bag = fit_bag_of_words(["un caf\xe9", "un the"] * 3, None, np.array([0, 1] * 3), "binary", 2)
+    np.testing.assert_array_equal(bag.logits(["cafe\u0301"]), bag.logits(["caf\xe9"]))
 
 
 def test_pairs_are_judged_by_what_they_share():
@@ -105,9 +105,9 @@ def test_pairs_are_judged_by_what_they_share():
     targets = np.array([int(first == second) for first, second in pairs])
     words = TfidfVectorizer(analyzer=lambda pair: bag_of_words.terms_of_pair(*pair), sublinear_tf=True)
     model = LogisticRegression(C=10.0, max_iter=1000).fit(words.fit_transform(pairs), targets)
-    found = fit_bag_of_words(*zip(*pairs, strict=True), targets, "binary", 2)
+    bag = fit_bag_of_words(*zip(*pairs, strict=True), targets, "binary", 2)
     new = [(text, text) for text in NEW] + [(text, "a new one") for text in NEW]
-    logits = found.logits(*zip(*new, strict=True))
+    logits = bag.logits(*zip(*new, strict=True))
     np.testing.assert_allclose(logits[:, 1] - logits[:, 0], model.decision_function(words.transform(new)), atol=1e-3)
     assert (logits.argmax(axis=1) == [1, 1, 1, 1, 0, 0, 0, 0]).all()
 
@@ -116,14 +116,14 @@ def test_pairs_of_an_earlier_version_are_judged_as_before():
     """It counted the words of the joined texts, with a separator between them."""
     terms = ["dogs", "run the", "cats \N{SYMBOL FOR UNIT SEPARATOR}", "the"]
     words = bag_of_words.BagOfWords(terms, np.ones(4, "float32"), np.eye(4, dtype="float32"), np.zeros(4, "float32"))
-    found = words.logits(["run the cats"], ["dogs or the dogs"])
+    logits = words.logits(["run the cats"], ["dogs or the dogs"])
     counts = 1 + np.log([2.0, 1.0, 1.0, 2.0])
-    np.testing.assert_allclose(found[0], counts / np.linalg.norm(counts), atol=1e-6)
+    np.testing.assert_allclose(logits[0], counts / np.linalg.norm(counts), atol=1e-6)
 
 
 def test_labels_that_no_row_has_are_improbable():
-    found = fit_bag_of_words(TEXTS, None, np.array([0, 3] * 9), "multiclass", 5)
-    assert set(found.logits(NEW).argmax(axis=1)) <= {0, 3}
+    bag = fit_bag_of_words(TEXTS, None, np.array([0, 3] * 9), "multiclass", 5)
+    assert set(bag.logits(NEW).argmax(axis=1)) <= {0, 3}
     several = np.stack([np.zeros(18), np.ones(18), np.array([0, 1] * 9)], axis=1)
     logits = fit_bag_of_words(TEXTS, None, several, "multilabel", 3).logits(NEW)
     assert (logits[:, 0] < 0).all()
@@ -133,8 +133,8 @@ def test_labels_that_no_row_has_are_improbable():
 def test_the_vocabulary_is_bounded(monkeypatch):
     monkeypatch.setattr(bag_of_words, "MOST_NUMBERS", 14)
     texts = [*TEXTS, "x" * 65, "bell\7 rings"]
-    found = fit_bag_of_words(texts, None, np.array([0, 1] * 10), "binary", 2)
-    assert len(found.terms) == 7
+    bag = fit_bag_of_words(texts, None, np.array([0, 1] * 10), "binary", 2)
+    assert len(bag.terms) == 7
     monkeypatch.setattr(bag_of_words, "MOST_NUMBERS", 10_000)
     terms = fit_bag_of_words(texts, None, np.array([0, 1] * 10), "binary", 2).terms
     assert max(map(len, terms)) <= 64
@@ -175,12 +175,12 @@ def test_a_bag_of_words_learns_what_words_say(labels, separator, texts_b):
 
 
 def test_the_letters_of_a_text_are_counted_word_by_word():
-    found = bag_of_words.letters_of("Ab\u00a0C")
+    actual = bag_of_words.letters_of("Ab\u00a0C")
     expected = []
     for word in (" ab ", " c "):
         for size in range(1, 6):
             expected += [word[start : start + size] for start in range(5) if start + size <= len(word)]
-    assert sorted(found) == sorted(expected)
+    assert sorted(actual) == sorted(expected)
     assert bag_of_words.letters_of(" \n") == []
     assert "\xe9" in bag_of_words.letters_of("e\u0301")  # composed
 

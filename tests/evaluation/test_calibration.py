@@ -44,8 +44,8 @@ def test_the_error_of_true_and_of_boastful_probabilities(kind):
 
 
 def test_an_error_counted_by_hand():
-    found = np.array([[0.9, 0.1], [0.9, 0.1], [0.3, 0.7]])
-    assert expected_calibration_error(found, np.array([0, 1, 1]), "binary") == pytest.approx(
+    probabilities = np.array([[0.9, 0.1], [0.9, 0.1], [0.3, 0.7]])
+    assert expected_calibration_error(probabilities, np.array([0, 1, 1]), "binary") == pytest.approx(
         100 * (2 * abs(0.5 - 0.9) + abs(1 - 0.7)) / 3
     )
 

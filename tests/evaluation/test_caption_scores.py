@@ -21,8 +21,8 @@ def test_pointing():
     attention[0, 1, 2], attention[0, 0, 0] = 0.75, 0.25  # its middle is at (25, 7.5)
     attention[1] = 1 / 12
     boxes = {0: (21, 6, 30, 9), 1: (0, 0, 20, 5), 2: (0, 0, 40, 15)}
-    found = pointing(attention, boxes, (15, 40))
-    assert found == [(True, 0.75), (True, pytest.approx(2 / 12)), (False, 0.0)]
+    actual = pointing(attention, boxes, (15, 40))
+    assert actual == [(True, 0.75), (True, pytest.approx(2 / 12)), (False, 0.0)]
     assert pointing(attention, {0: (25, 7, 26, 8)}, (15, 40)) == [(True, 0.75)]
     assert pointing(attention, {0: (26, 7, 35, 8)}, (15, 40)) == [(False, 0.0)]
 
@@ -38,8 +38,8 @@ def slow_distance(found, expected):
 def test_the_edit_distance_is_that_of_its_definition():
     generator = np.random.default_rng(0)
     texts = ["".join(map(str, generator.integers(0, 3, length))) for length in (0, 1, 2, 3, 4, 5)]
-    for found, expected in itertools.product(texts, texts):
-        assert edit_distance(found, expected) == slow_distance(found, expected)
+    for actual, expected in itertools.product(texts, texts):
+        assert edit_distance(actual, expected) == slow_distance(actual, expected)
 
 
 def test_rates_count_words_of_the_reference():

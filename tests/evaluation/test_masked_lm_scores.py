@@ -28,5 +28,5 @@ def test_equals_the_mean_over_all_hidden_tokens(jit_compile):
                 loss += np.log(np.exp(row - row.max()).sum()) + row.max() - row[label]
                 correct += row.argmax() == label
                 count += 1
-    found = MaskedLMScores(model, jit_compile)(batches)
-    assert found == pytest.approx({"loss": loss / count, "accuracy": 100 * correct / count}, rel=1e-4)
+    scores = MaskedLMScores(model, jit_compile)(batches)
+    assert scores == pytest.approx({"loss": loss / count, "accuracy": 100 * correct / count}, rel=1e-4)

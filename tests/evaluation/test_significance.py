@@ -20,10 +20,10 @@ def test_the_exact_test_of_mcnemar():
     first, second = targets.copy(), targets.copy()
     first[:9] += 1  # wrong in 9 rows, of which the second has 7 right, and is itself wrong in 2 others
     second[[0, 1, 20, 21]] += 1
-    found = compare(targets, answers(first % 3), answers(second % 3), CLASSES)
-    assert found.p_value == pytest.approx(2 * binom.cdf(2, 9, 0.5))
-    assert found.difference == pytest.approx(100 * 5 / 60)
-    assert "second beside first: accuracy +8.33, p = 0.180 (exact McNemar test): chance" in found.text(
+    comparison = compare(targets, answers(first % 3), answers(second % 3), CLASSES)
+    assert comparison.p_value == pytest.approx(2 * binom.cdf(2, 9, 0.5))
+    assert comparison.difference == pytest.approx(100 * 5 / 60)
+    assert "second beside first: accuracy +8.33, p = 0.180 (exact McNemar test): chance" in comparison.text(
         "first", "second"
     )
 
@@ -37,7 +37,7 @@ def test_numbers_by_the_bootstrap():
     random = np.random.default_rng(3)
     targets = random.normal(size=101)
     good, bad = (targets[:, None] + noise * random.normal(size=(101, 1)) for noise in (0.1, 2.0))
-    found = compare(targets, predictions(bad, NUMBERS), predictions(good, NUMBERS), NUMBERS)
-    assert found.p_value < 0.01 < 0.05 < found.difference
+    predicted = compare(targets, predictions(bad, NUMBERS), predictions(good, NUMBERS), NUMBERS)
+    assert predicted.p_value < 0.01 < 0.05 < predicted.difference
     same = compare(targets, predictions(bad, NUMBERS), predictions(bad + 1e-9, NUMBERS), NUMBERS)
     assert same.p_value > 0.2
