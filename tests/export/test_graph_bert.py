@@ -77,8 +77,8 @@ def test_a_classifier(kind, long_texts):
     task = usual.task | {"long_texts": long_texts}
     task |= {"threshold": [0.3, 0.5, 0.9]} if kind == "multilabel" else {"min_probability": 0.6}
     classifier = Classifier(usual.model, usual.tokenizer, 13, task)
-    found = GraphClassifier(classifier).answer(tf.constant(MANY))
-    check_classes(found, classifier.classifications(MANY))
+    answer = GraphClassifier(classifier).answer(tf.constant(MANY))
+    check_classes(answer, classifier.classifications(MANY))
     assert GraphClassifier(classifier).answer(tf.constant([], tf.string))["label"].shape == (0,)
 
 
@@ -90,15 +90,15 @@ def test_pairs(long_texts, pooling):
     usual = tiny_classifier("multiclass", pair=True, pooling=pooling)
     classifier = Classifier(usual.model, usual.tokenizer, 13, usual.task | {"long_texts": long_texts})
     seconds = MANY[7:] + MANY[:7]
-    found = GraphClassifier(classifier).answer(tf.constant(MANY), tf.constant(seconds))
-    check_classes(found, classifier.classifications(MANY, seconds))
+    answer = GraphClassifier(classifier).answer(tf.constant(MANY), tf.constant(seconds))
+    check_classes(answer, classifier.classifications(MANY, seconds))
 
 
 @pytest.mark.slow
 def test_a_number_and_no_segments():
     classifier = tiny_classifier("regression", num_segments=0)
-    found = GraphClassifier(classifier).answer(tf.constant(TEXTS))
-    np.testing.assert_allclose(found["value"], classifier.classify(TEXTS), atol=1e-4)
+    answer = GraphClassifier(classifier).answer(tf.constant(TEXTS))
+    np.testing.assert_allclose(answer["value"], classifier.classify(TEXTS), atol=1e-4)
 
 
 def blended():
@@ -121,14 +121,14 @@ def test_a_bag_of_words():
     graph = WordsInGraph(words)
     np.testing.assert_allclose(graph.logits(tf.constant(texts)), words.logits(texts), atol=1e-5)
     seconds = texts[::-1]
-    found = graph.logits(tf.constant(texts), tf.constant(seconds))
-    np.testing.assert_allclose(found, words.logits(texts, seconds), atol=1e-5)
+    logits = graph.logits(tf.constant(texts), tf.constant(seconds))
+    np.testing.assert_allclose(logits, words.logits(texts, seconds), atol=1e-5)
     seconds = [*texts[:30], "", *(f"{text} more words" for text in texts[30:60]), *texts[61:][::-1]]
     targets = np.arange(len(texts)) % 3
     of_pairs = fit_bag_of_words(texts, seconds, targets, "multiclass", 3)
     assert any(term.startswith("both:") for term in of_pairs.terms)
-    found = WordsInGraph(of_pairs).logits(tf.constant(texts), tf.constant(seconds))
-    np.testing.assert_allclose(found, of_pairs.logits(texts, seconds), atol=1e-5)
+    logits = WordsInGraph(of_pairs).logits(tf.constant(texts), tf.constant(seconds))
+    np.testing.assert_allclose(logits, of_pairs.logits(texts, seconds), atol=1e-5)
 
 
 def test_a_bag_of_letters():
@@ -146,8 +146,8 @@ def test_a_bag_of_letters():
     graph = WordsInGraph(letters)
     np.testing.assert_allclose(graph.logits(tf.constant(texts)), letters.logits(texts), atol=1e-5)
     seconds = texts[::-1]
-    found = graph.logits(tf.constant(texts), tf.constant(seconds))
-    np.testing.assert_allclose(found, letters.logits(texts, seconds), atol=1e-5)
+    logits = graph.logits(tf.constant(texts), tf.constant(seconds))
+    np.testing.assert_allclose(logits, letters.logits(texts, seconds), atol=1e-5)
 
 
 @pytest.mark.slow
@@ -155,11 +155,11 @@ def test_a_bag_of_letters():
 @pytest.mark.parametrize(("pooling", "normalize"), [("mean", True), ("cls", False)])
 def test_an_encoder(pooling, normalize):
     encoder = TextEncoder(tiny_encoder(), tokenizer(), 13, pooling=pooling, normalize=normalize)
-    found = GraphEncoder(encoder).answer(tf.constant(MANY))
+    answer = GraphEncoder(encoder).answer(tf.constant(MANY))
     expected = encoder.encode(MANY)
     written = [not is_blank(text) for text in MANY]  # the graph has vectors of blank texts, too
-    np.testing.assert_allclose(found["vectors"].numpy()[written], expected.pooled[written], atol=1e-4)
-    assert found["truncated"].numpy().tolist() == expected.truncated
+    np.testing.assert_allclose(answer["vectors"].numpy()[written], expected.pooled[written], atol=1e-4)
+    assert answer["truncated"].numpy().tolist() == expected.truncated
 
 
 MASKED = [
@@ -216,12 +216,12 @@ def test_a_process_with_tensorflow_alone(tmp_path, capsys, monkeypatch):
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     command = [sys.executable, "-c", PROGRAM]
     subprocess.run(command, input=json.dumps(inputs), cwd=tmp_path, env=environment, text=True, check=True)
-    found = {name: dict(np.load(tmp_path / f"{name}.npz")) for name in models}
+    answers = {name: dict(np.load(tmp_path / f"{name}.npz")) for name in models}
     for name in ("moods", "blended", "pairs", "apart"):
         expected = models[name].classify(*inputs[name].values(), return_scores=True)
-        check_classes(found[name], expected, atol=1e-4)  # that process optimizes its graphs, this one does not
-    np.testing.assert_allclose(found["vectors"]["vectors"], models["vectors"].encode(WRITTEN).pooled, atol=1e-4)
-    check_fillings(found["gaps"], models["gaps"], MASKED)
+        check_classes(answers[name], expected, atol=1e-4)  # that process optimizes its graphs, this one does not
+    np.testing.assert_allclose(answers["vectors"]["vectors"], models["vectors"].encode(WRITTEN).pooled, atol=1e-4)
+    check_fillings(answers["gaps"], models["gaps"], MASKED)
 
 
 @pytest.mark.thorough
@@ -231,8 +231,8 @@ def test_a_model_of_the_zoo(tmp_path):
         f"{text} {other}" for text in TEXTS * 5 for other in ("", "Thank you!", "I hate it.", "haha 😂", "Why?")
     ] * 2
     assert len(texts) == 200
-    found = GraphClassifier(classifier).answer(tf.constant(texts))
-    check_classes(found, classifier.classify(texts, return_scores=True), separator=classifier.task["separator"])
+    answer = GraphClassifier(classifier).answer(tf.constant(texts))
+    check_classes(answer, classifier.classify(texts, return_scores=True), separator=classifier.task["separator"])
 
 
 @pytest.mark.slow
@@ -248,10 +248,10 @@ def test_litert_carries_the_network(tmp_path, capsys, kind):
     ids = {name: np.zeros((1, 23), "int32") for name in ("token_ids", "segment_ids")}
     ids["token_ids"][0, :5] = (2, 7, 11, 13, 3)
     network = tf.lite.Interpreter(str(tmp_path / "new" / "model.tflite")).get_signature_runner("serving_default")
-    (found,) = network(**ids).values()
+    (logits,) = network(**ids).values()
     expected = np.asarray(model(ids))
     read = slice(None) if kind == "classifier" else slice(0, 5)  # what stands at padding is of no use
-    np.testing.assert_allclose(found[:, read], expected[:, read], atol=1e-3)
+    np.testing.assert_allclose(logits[:, read], expected[:, read], atol=1e-3)
 
 
 @pytest.mark.slow
@@ -269,5 +269,5 @@ def test_onnx_carries_the_network_or_says_what_is_missing(tmp_path, capsys):
     runtime = pytest.importorskip("onnxruntime")
     ids = {name: np.zeros((2, 7), "int32") for name in ("token_ids", "segment_ids")}
     ids["token_ids"][:, :5] = (2, 7, 11, 13, 3)
-    (found,) = runtime.InferenceSession(str(tmp_path / "new" / "model.onnx")).run(None, ids)
-    np.testing.assert_allclose(found[:, :5], np.asarray(tiny_encoder()(ids))[:, :5], atol=1e-3)
+    (logits,) = runtime.InferenceSession(str(tmp_path / "new" / "model.onnx")).run(None, ids)
+    np.testing.assert_allclose(logits[:, :5], np.asarray(tiny_encoder()(ids))[:, :5], atol=1e-3)

@@ -28,13 +28,13 @@ generator = functools.cache(tiny_generator)
 def test_it_writes_what_the_pipeline_writes(level, temperature, monkeypatch):
     monkeypatch.setattr(chunks, "BATCH_SIZES", (3,))  # is traced faster than three sizes
     graph = GraphWriter(generator(level))
-    found = graph.answer(tf.constant(PROMPTS), tf.constant(7), tf.constant(temperature), tf.constant(5))
+    answer = graph.answer(tf.constant(PROMPTS), tf.constant(7), tf.constant(temperature), tf.constant(5))
     expected = generator(level).generations(PROMPTS, max_tokens=7, temperature=temperature, seed=5)
-    assert [text.decode() for text in found["text"].numpy()] == [one.text for (one,) in expected]
-    np.testing.assert_allclose(found["log_prob"], [sum(one.log_probs) for (one,) in expected], atol=1e-4)
-    assert not found["truncated"].numpy().any()
+    assert [text.decode() for text in answer["text"].numpy()] == [one.text for (one,) in expected]
+    np.testing.assert_allclose(answer["log_prob"], [sum(one.log_probs) for (one,) in expected], atol=1e-4)
+    assert not answer["truncated"].numpy().any()
     for name, (kind, _) in CONTINUED["outputs"].items():
-        assert (found[name].dtype.name, found[name].shape.rank) == (kind.split()[0], 1)
+        assert (answer[name].dtype.name, answer[name].shape.rank) == (kind.split()[0], 1)
 
 
 @pytest.mark.parametrize("begins_with", ["end", "line_break", "nothing"])
@@ -42,8 +42,8 @@ def test_it_reads_what_the_pipeline_reads(begins_with):
     usual = generator("char")
     writer = TextGenerator(usual.model, usual.tokenizer, usual.line_break, begins_with)
     token_ids, lengths, _ = GraphWriter(writer)._read(tf.constant(PROMPTS))
-    found = [row[len(row) - length :].tolist() for row, length in zip(token_ids.numpy(), lengths.numpy(), strict=True)]
-    assert found == writer.token_ids_of(PROMPTS)
+    actual = [row[len(row) - length :].tolist() for row, length in zip(token_ids.numpy(), lengths.numpy(), strict=True)]
+    assert actual == writer.token_ids_of(PROMPTS)
 
 
 @pytest.mark.slow
@@ -52,8 +52,8 @@ def test_extreme_temperatures_write_text(monkeypatch):
     graph, writer = GraphWriter(generator("char")), generator("char")
 
     def written(temperature):
-        found = graph.answer(tf.constant(PROMPTS), tf.constant(7), tf.constant(temperature), tf.constant(5))
-        return [text.decode() for text in found["text"].numpy()]
+        answer = graph.answer(tf.constant(PROMPTS), tf.constant(7), tf.constant(temperature), tf.constant(5))
+        return [text.decode() for text in answer["text"].numpy()]
 
     greedy = writer.generate(PROMPTS, max_tokens=7, temperature=0)
     assert written(1e-40) == written(float("nan")) == greedy
@@ -65,10 +65,10 @@ def test_extreme_temperatures_write_text(monkeypatch):
 def test_other_kinds_write_what_their_pipelines_write(kind, monkeypatch):
     monkeypatch.setattr(chunks, "BATCH_SIZES", (3,))
     writer = tiny_generator("char", kind=kind)
-    found = GraphWriter(writer).answer(tf.constant(PROMPTS), tf.constant(7), tf.constant(1.3), tf.constant(5))
+    answer = GraphWriter(writer).answer(tf.constant(PROMPTS), tf.constant(7), tf.constant(1.3), tf.constant(5))
     expected = writer.generations(PROMPTS, max_tokens=7, temperature=1.3, seed=5)
-    assert [text.decode() for text in found["text"].numpy()] == [one.text for (one,) in expected]
-    np.testing.assert_allclose(found["log_prob"], [sum(one.log_probs) for (one,) in expected], rtol=1e-4)
+    assert [text.decode() for text in answer["text"].numpy()] == [one.text for (one,) in expected]
+    np.testing.assert_allclose(answer["log_prob"], [sum(one.log_probs) for (one,) in expected], rtol=1e-4)
 
 
 @pytest.mark.slow
@@ -76,13 +76,13 @@ def test_of_a_long_beginning_the_end_is_read(monkeypatch):
     monkeypatch.setattr(chunks, "BATCH_SIZES", (2,))
     graph, text = GraphWriter(generator("char")), " ".join(TEXTS)
     assert graph.room == generator("char").window // 2 == 14
-    found = graph.answer(tf.constant([text, text[-5:]]), tf.constant(100), tf.constant(0.0), tf.constant(0))
+    answer = graph.answer(tf.constant([text, text[-5:]]), tf.constant(100), tf.constant(0.0), tf.constant(0))
     ids = generator("char").token_ids_of([text])[0][-14:]
     logits = generator("char").model({"token_ids": np.array([ids], "int32")})
-    assert found["truncated"].numpy().tolist() == [True, False]
-    tokens = [len(text.decode()) for text in found["text"].numpy()]
+    assert answer["truncated"].numpy().tolist() == [True, False]
+    tokens = [len(text.decode()) for text in answer["text"].numpy()]
     assert max(tokens) <= 14
-    first = found["text"].numpy()[0].decode()[:1]
+    first = answer["text"].numpy()[0].decode()[:1]
     best = np.argsort(-np.asarray(logits)[0, -1])
     allowed = [token for token in best if token not in generator("char").steps.never]
     assert first == generator("char").text_of(allowed[:1])

@@ -30,11 +30,11 @@ def test_agreement_is_what_it_says():
     exact = classifier.with_network(classifier.compiled)
     assert exact.agreement(exact, TEXTS) == {"same labels (%)": 100.0, "largest change of a probability": 0.0}
     turned = classifier.with_network(Shifted(classifier.compiled, np.array([100.0, 0.0])))
-    found = exact.agreement(turned, TEXTS)
+    agreement = exact.agreement(turned, TEXTS)
     answers = classifier.classify(TEXTS, return_scores=True)
-    assert found["same labels (%)"] == 100.0 * sum(answer.label == "bad" for answer in answers) / len(TEXTS)
+    assert agreement["same labels (%)"] == 100.0 * sum(answer.label == "bad" for answer in answers) / len(TEXTS)
     expected = max(answer.probabilities["good"] for answer in answers)
-    np.testing.assert_allclose(found["largest change of a probability"], expected, atol=1e-6)
+    np.testing.assert_allclose(agreement["largest change of a probability"], expected, atol=1e-6)
 
     number = tiny_classifier("regression")
     shifted = number.with_network(Shifted(number.compiled, 0.25))
@@ -42,9 +42,9 @@ def test_agreement_is_what_it_says():
 
     encoder = TextEncoder(tiny_encoder(), tokenizer(), 23)
     other = encoder.with_network(Shifted(encoder.compiled, 7.0))
-    found, vectors = encoder.agreement(other, TEXTS), encoder.encode(TEXTS).pooled
+    agreement, vectors = encoder.agreement(other, TEXTS), encoder.encode(TEXTS).pooled
     cosines = [a @ (a + 7.0) / np.linalg.norm(a) / np.linalg.norm(a + 7.0) for a in vectors]
-    np.testing.assert_allclose(list(found.values()), [np.mean(cosines), np.min(cosines)], atol=1e-5)
+    np.testing.assert_allclose(list(agreement.values()), [np.mean(cosines), np.min(cosines)], atol=1e-5)
 
     filler = tiny_mask_filler()
     best = filler.answers(MASKED)
@@ -114,13 +114,13 @@ def test_a_file_answers_as_its_model(tmp_path, monkeypatch, file_format, pooling
     classifier = tiny_classifier("multiclass", pair=True, pooling=pooling)
     runtimes.export_bert(tmp_path, classifier, file_format)
     exact, other = runtimes.without_and_with(tmp_path, file_format, classifier)
-    told = exact.agreement(other, TEXTS, TEXTS[::-1])
-    assert told["same labels (%)"] == 100.0
-    assert told["largest change of a probability"] < 1e-3
+    agreement_of_pairs = exact.agreement(other, TEXTS, TEXTS[::-1])
+    assert agreement_of_pairs["same labels (%)"] == 100.0
+    assert agreement_of_pairs["largest change of a probability"] < 1e-3
     if file_format == "litert":
         monkeypatch.setitem(sys.modules, "ai_edge_litert.interpreter", None)  # as where it is not installed
         exact, other = runtimes.without_and_with(tmp_path, file_format, classifier)
-        assert exact.agreement(other, TEXTS, TEXTS[::-1]) == told
+        assert exact.agreement(other, TEXTS, TEXTS[::-1]) == agreement_of_pairs
 
 
 def test_bad_usage(tmp_path, capsys):
