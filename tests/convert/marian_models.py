@@ -56,8 +56,8 @@ def write_case(folder, config, generation, languages):
     pieces = ["</s>", "<unk>"]
     for side in ("source", "target"):
         processor = sentencepiece.SentencePieceProcessor(str(folder / f"{side}.spm"))
-        found = [processor.id_to_piece(i) for i in range(3, processor.vocab_size())]
-        pieces += [piece for piece in found if piece not in pieces]
+        actual = [processor.id_to_piece(i) for i in range(3, processor.vocab_size())]
+        pieces += [piece for piece in actual if piece not in pieces]
     pieces = [piece for piece in pieces if piece not in ("k", "▁the")]  # unknown pieces of the source
     pieces += [*languages, "<pad>"]
     (folder / "vocab.json").write_text(json.dumps({piece: i for i, piece in enumerate(pieces)}, ensure_ascii=False))
@@ -83,8 +83,8 @@ def write_case(folder, config, generation, languages):
         expected |= {f"source_{i}": source["input_ids"][0], f"target_{i}": target[0], f"logits_{i}": logits}
         expected |= {f"beam_ids_{i}": beams.sequences[0], f"greedy_ids_{i}": greedy[0]}
         expected |= {f"scores_{i}": beams.sequences_scores}
-        for name, found in (("beam", beams.sequences), ("greedy", greedy)):
-            expected[f"{name}_{i}"] = np.array(tokenizer.batch_decode(found, skip_special_tokens=True))
+        for name, actual in (("beam", beams.sequences), ("greedy", greedy)):
+            expected[f"{name}_{i}"] = np.array(tokenizer.batch_decode(actual, skip_special_tokens=True))
     expected["texts"] = np.array(texts)
     np.savez_compressed(folder / "expected.npz", **{name: np.asarray(value) for name, value in expected.items()})
 

@@ -354,10 +354,10 @@ def test_scores_are_those_of_the_published_network(write, begins_with):
     generator = make_pipeline(converted.model, {"text": converted.tokenizer}, about_converted(converted, "en"))
     ids = [*([0] if begins_with == "end" else []), *converted.tokenizer.encode(["A dog"])[0]]
     expected = log_probabilities(tensors, ids)
-    found, one, empty = generator.score(["A dog", "A", ""])
-    np.testing.assert_allclose(found.log_probs, expected, atol=1e-4)
-    assert found.perplexity == pytest.approx(math.exp(-np.mean(expected)), rel=1e-4)
-    assert len(found.tokens) == len(expected)
+    actual, one, empty = generator.score(["A dog", "A", ""])
+    np.testing.assert_allclose(actual.log_probs, expected, atol=1e-4)
+    assert actual.perplexity == pytest.approx(math.exp(-np.mean(expected)), rel=1e-4)
+    assert len(actual.tokens) == len(expected)
     assert len(one.log_probs) == (begins_with == "end")
     assert (empty.log_probs, empty.tokens, empty.perplexity) == ([], [], None)
 

@@ -178,11 +178,11 @@ def test_huggingface_hub_finds_the_files(server, caches):
     from huggingface_hub import try_to_load_from_cache
 
     folder = hub.fetch(NAME).folder
-    found = try_to_load_from_cache(PUBLISHED, WEIGHTS, revision=COMMIT, cache_dir=caches / "theirs")
-    assert found == str(folder / WEIGHTS)
+    actual = try_to_load_from_cache(PUBLISHED, WEIGHTS, revision=COMMIT, cache_dir=caches / "theirs")
+    assert actual == str(folder / WEIGHTS)
 
 
 def test_a_licence_is_a_word(server):
     server.told = {"cardData": {"license": "mit\n\x1b[2J<script>", "language": "en"}}
-    found = hub.fetch(NAME)
-    assert (found.licence, found.language) == ("", "en")
+    fetched = hub.fetch(NAME)
+    assert (fetched.licence, fetched.language) == ("", "en")

@@ -26,14 +26,14 @@ def files_in(folder):
 
 
 def test_only_what_is_read_is_asked_for(server):
-    found = hub.fetch(NAME)
-    assert found.name == PINNED
-    assert found.link == f"https://huggingface.co/{PUBLISHED}/tree/{COMMIT}"
-    assert (found.licence, found.language) == ("apache-2.0", "en")
-    assert sorted(path.name for path in found.folder.iterdir()) == [
+    fetched = hub.fetch(NAME)
+    assert fetched.name == PINNED
+    assert fetched.link == f"https://huggingface.co/{PUBLISHED}/tree/{COMMIT}"
+    assert (fetched.licence, fetched.language) == ("apache-2.0", "en")
+    assert sorted(path.name for path in fetched.folder.iterdir()) == [
         "config.json", "model.safetensors", "tokenizer_config.json", "vocab.txt"
     ]  # fmt: skip
-    assert load_checkpoint(found.folder).vocabulary == load_checkpoint(TINY_BERT).vocabulary
+    assert load_checkpoint(fetched.folder).vocabulary == load_checkpoint(TINY_BERT).vocabulary
     assert not any(path.endswith((".bin", ".py", ".md")) for path in server.asked)
 
 
@@ -161,8 +161,8 @@ def test_answers_that_are_not_sound(told, message, server, caches):
 
 def test_a_licence_that_is_no_word(server):
     server.told = {"cardData": {"license": ["a"], "language": "e" * 50}}
-    found = hub.fetch(NAME)
-    assert (found.licence, found.language) == ("", "")
+    fetched = hub.fetch(NAME)
+    assert (fetched.licence, fetched.language) == ("", "")
 
 
 def test_a_damaged_record(server, caches):

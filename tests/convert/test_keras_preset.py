@@ -52,8 +52,8 @@ def test_outputs_are_those_of_keras_hub(backbone, preset):
     texts = inputs()
     is_token = texts["token_ids"] != 0
     expected = backbone({**texts, "padding_mask": is_token})["sequence_output"]
-    found, expected = map(ops.convert_to_numpy, (converted.model(texts), expected))
-    np.testing.assert_allclose(found[is_token], expected[is_token], atol=1e-4)
+    actual, expected = map(ops.convert_to_numpy, (converted.model(texts), expected))
+    np.testing.assert_allclose(actual[is_token], expected[is_token], atol=1e-4)
     assert np.abs(expected).max() > 0.5
     assert (converted.vocabulary, converted.lowercase, converted.source_format) == (PIECES, True, "keras-hub")
     assert converted.left_out == ("pooled_dense/bias", "pooled_dense/kernel")

@@ -72,9 +72,9 @@ def check_texts(converted, expected):
     translator = make_pipeline(converted.model, converted.tokenizers, about_converted(converted, "en"))
     beams = translator.translate(expected["texts"].tolist(), n_best=2)
     greedy = translator.translate(expected["texts"].tolist(), beam_size=1)
-    for i, found in enumerate(beams):
-        assert list(map(str, found)) == expected[f"beam_{i}"].tolist()
-        np.testing.assert_allclose([one.score for one in found], expected[f"scores_{i}"], rtol=1e-4)
+    for i, actual in enumerate(beams):
+        assert list(map(str, actual)) == expected[f"beam_{i}"].tolist()
+        np.testing.assert_allclose([one.score for one in actual], expected[f"scores_{i}"], rtol=1e-4)
         assert str(greedy[i]) == expected[f"greedy_{i}"][0]
 
 
@@ -383,8 +383,8 @@ def test_a_converted_entry_translates_and_exports(tmp_path, capsys):
         assert capsys.readouterr().out == f"{answer}\n"
     assert main(["export", entry, str(tmp_path / "graph"), "--format", "saved_model"]) == 0
     function = tf.saved_model.load(str(tmp_path / "graph")).signatures["serving_default"]
-    found = function(texts=tf.constant(expected["texts"].tolist()))
-    assert [one.decode() for one in found["text"].numpy()] == [expected[f"beam_{i}"][0] for i in range(5)]
+    actual = function(texts=tf.constant(expected["texts"].tolist()))
+    assert [one.decode() for one in actual["text"].numpy()] == [expected[f"beam_{i}"][0] for i in range(5)]
     assert main(["translate", "--model", entry, ">>xyz<< A dog runs."]) == 2
     assert "The model has no target language '>>xyz<<'. Its languages: >>fra<<, >>ron<<" in capsys.readouterr().err
 

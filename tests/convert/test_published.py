@@ -70,8 +70,8 @@ def test_the_entry_and_its_card_name_the_commit(folder):
         assert part in entry.card
     assert "| set |" not in entry.card
     expected = load_checkpoint(folder.parents[4] / "checkpoint").model(inputs())
-    found = keras_attention.load(folder).model(inputs())
-    np.testing.assert_allclose(*map(ops.convert_to_numpy, (found, expected)), atol=1e-6)
+    actual = keras_attention.load(folder).model(inputs())
+    np.testing.assert_allclose(*map(ops.convert_to_numpy, (actual, expected)), atol=1e-6)
 
 
 @pytest.mark.slow
@@ -134,9 +134,9 @@ def test_a_card_has_a_true_example(run_convert, tmp_path):
         .partition("```")[0]
         .replace("load('out')", f"load({str(tmp_path / 'out')!r})")
     )
-    found = {}
-    exec(code, {"keras_attention": keras_attention}, found)
-    assert found["vectors"].shape == (2, 6)
+    rows = {}
+    exec(code, {"keras_attention": keras_attention}, rows)
+    assert rows["vectors"].shape == (2, 6)
 
 
 def test_only_a_classifier_reads_pairs(tmp_path, capsys):
@@ -198,9 +198,9 @@ def kaggle(tmp_path, monkeypatch):
 
 def test_presets_of_kaggle(kaggle, monkeypatch):
     folder, asked = kaggle
-    found = published.fetched(KAGGLE)
-    assert (found.name, found.folder) == (f"{KAGGLE}/3", folder)
-    assert found.link == "https://www.kaggle.com/models/keras/bert/keras/tiny/3"
+    fetched = published.fetched(KAGGLE)
+    assert (fetched.name, fetched.folder) == (f"{KAGGLE}/3", folder)
+    assert fetched.link == "https://www.kaggle.com/models/keras/bert/keras/tiny/3"
     assert asked[-1] == ("keras/bert/keras/tiny/3", "model.weights.h5")
     assert published.fetched(f"{KAGGLE}/2").name == f"{KAGGLE}/2"
     asked.clear()

@@ -211,8 +211,8 @@ def encoder_of(folder):
 @pytest.mark.slow
 @pytest.mark.parametrize("case", APPLIED)
 def test_vectors_are_those_of_the_library(case, written):
-    found = encoder_of(written / case).encode(TEXTS).pooled
-    np.testing.assert_allclose(found, np.load(written / case / "expected.npy"), atol=1e-5)
+    vectors = encoder_of(written / case).encode(TEXTS).pooled
+    np.testing.assert_allclose(vectors, np.load(written / case / "expected.npy"), atol=1e-5)
 
 
 @pytest.mark.parametrize("case", REFUSED)

@@ -19,13 +19,13 @@ MEAN = {"word_embedding_dimension": 6, "pooling_mode_cls_token": False, "pooling
 
 
 def modules(count=3, **changed):
-    found = [
+    actual = [
         {"idx": i, "name": str(i), "path": path, "type": f"sentence_transformers.models.{kind}"}
         for i, (kind, path) in enumerate(zip(KINDS, PATHS, strict=True))
     ]
     for name, path in changed.items():
-        found[KINDS.index(name)]["path"] = path
-    return found[:count]
+        actual[KINDS.index(name)]["path"] = path
+    return actual[:count]
 
 
 def write(folder, modules=None, pooling=None, sentences=None):
@@ -61,12 +61,12 @@ def test_vectors_are_what_the_modules_say(flags, pooling, count, tmp_path):
     assert converted.vectors == (pooling, count == 3, 7)
     tokenizer = WordPieceTokenizer(converted.vocabulary, converted.lowercase)
     encoder = make_pipeline(converted.model, {"text": tokenizer}, about_converted(converted, "en"))
-    found = encoder.encode("a bc", pooling=None)
-    ids = [tokenizer.vocabulary.index(token) for token in found.tokens[0]]
+    embeddings = encoder.encode("a bc", pooling=None)
+    ids = [tokenizer.vocabulary.index(token) for token in embeddings.tokens[0]]
     vectors = Reference(tiny_tensors(), tiny_config()).encoder(ids, [0] * len(ids))
     expected = vectors[0] if pooling == "cls" else vectors.mean(axis=0)  # [CLS] and [SEP] count
     expected = expected / np.linalg.norm(expected) if count == 3 else expected
-    np.testing.assert_allclose(found.pooled[0], expected, atol=1e-5)
+    np.testing.assert_allclose(embeddings.pooled[0], expected, atol=1e-5)
     assert encoder.max_tokens == 7
 
 
@@ -90,11 +90,11 @@ def test_longer_texts_are_cut_where_the_files_say(modules, sentences, tokenizer,
     converted = load_checkpoint(folder)
     pieces = WordPieceTokenizer(converted.vocabulary, converted.lowercase)
     encoder = make_pipeline(converted.model, {"text": pieces}, about_converted(converted, "en"))
-    found = encoder.encode("a b c a b c a b c a b c a")
+    embeddings = encoder.encode("a b c a b c a b c a b c a")
     vocabulary = converted.vocabulary
     ids = [vocabulary.index(piece) for piece in ["[CLS]", *("abc" * 5)[: count - 2], "[SEP]"]]
     vectors = Reference(tiny_tensors(), tiny_config()).encoder(ids, [0] * len(ids))
-    np.testing.assert_allclose(found.pooled[0], vectors.mean(axis=0), atol=1e-5)
+    np.testing.assert_allclose(embeddings.pooled[0], vectors.mean(axis=0), atol=1e-5)
 
 
 @pytest.mark.parametrize("value", [2, -1, "long", [7], True, 2.5])
