@@ -88,8 +88,8 @@ def test_the_solutions_pass_the_checks(path):
 @pytest.mark.parametrize("path", CHAPTERS, ids=lambda path: path.stem)
 def test_exercises_are_open_and_have_solutions(path):
     """The first line of a solution is that of its exercise; a check follows each exercise."""
-    found = cells(path)
-    code = [cell for cell in found if cell["cell_type"] == "code"]
+    cells_of_chapter = cells(path)
+    code = [cell for cell in cells_of_chapter if cell["cell_type"] == "code"]
     exercises = [code_of(cell) for cell in code if tag_of(cell) == "exercise"]
     assert [HEAD.match(text).group(1) for text in exercises] == list(solutions(path))
     for text, solution in zip(exercises, solutions(path).values(), strict=True):
@@ -102,13 +102,13 @@ def test_exercises_are_open_and_have_solutions(path):
 
 @pytest.mark.parametrize("path", CHAPTERS, ids=lambda path: path.stem)
 def test_a_chapter_opens_in_colab_and_installs_itself(path):
-    found = cells(path)
-    number, title = re.match(r"# (\d+)\. (.+)", code_of(found[0])).groups()
+    cells_of_chapter = cells(path)
+    number, title = re.match(r"# (\d+)\. (.+)", code_of(cells_of_chapter[0])).groups()
     assert int(number) == int(path.stem[:2])
     assert f"colab.research.google.com/github/keras-attention/keras-attention/blob/main/course/{path.name}" in code_of(
-        found[1]
+        cells_of_chapter[1]
     )
-    assert tag_of(found[2]) == "install"
+    assert tag_of(cells_of_chapter[2]) == "install"
     assert title in (ROOT / "docs" / "course.md").read_text(encoding="utf-8")
     assert path.stat().st_size < 400_000
 
