@@ -107,11 +107,11 @@ def test_projected_keys_and_compiled_calls_agree():
 
 def captions_log_prob(values, chosen, scores):
     """A made-up log p(y_t | positions until t): float (T,), a smooth function of the values at these positions."""
-    seen, found = 0.0, []
+    seen, results = 0.0, []
     for t, position in enumerate(chosen):
         seen = 0.5 * seen + scores @ values[position]
-        found.append(-(seen**2) / 10 - 0.3 * t)
-    return np.array(found, "float32")
+        results.append(-(seen**2) / 10 - 0.3 * t)
+    return np.array(results, "float32")
 
 
 @pytest.mark.parametrize("to_go", [False, True])
@@ -163,8 +163,8 @@ def test_the_loss_equals_its_equation_and_moves_the_baseline():
             entropy = -(weights[b, t] * np.log(weights[b, t])).sum()
             log_chosen = np.log(weights[b, t, chosen[b, t]]) if b == 0 else 0.0
             expected[b, t] = -0.7 * (rewards[b, t] - (-1.0, -3.0)[min(t, 1)]) * log_chosen - 0.13 * entropy
-    found = layer.score_function_loss(rewards, weights, choices, mask)
-    np.testing.assert_allclose(found, expected, rtol=1e-5)
+    loss_value = layer.score_function_loss(rewards, weights, choices, mask)
+    np.testing.assert_allclose(loss_value, expected, rtol=1e-5)
     means = rewards[:, 0].mean(), np.mean([rewards[0, 1], rewards[0, 2], rewards[1, 1]])
     np.testing.assert_allclose(
         layer.baseline, [0.6 * b + 0.4 * m for b, m in zip((-1, -3), means, strict=True)], rtol=1e-5

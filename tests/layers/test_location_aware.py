@@ -30,7 +30,7 @@ def by_the_equation(layer, query, value, previous, mask):
     """Context and weights in float64 from equations 8 and 9 of the paper, one pair of query and key at a time."""
     weights = {weight.path.split("/", 1)[-1]: np.asarray(weight, "float64") for weight in layer.weights}
     kernel = weights["location_convolution/kernel"]  # (WIDTH, 1, FILTERS)
-    context, found = np.zeros((B, T, DV)), np.zeros((B, T, S))
+    context, weights_of_keys = np.zeros((B, T, DV)), np.zeros((B, T, S))
     for b in range(B):
         for t in range(T):
             scores = np.full(S, -np.inf)
@@ -48,17 +48,17 @@ def by_the_equation(layer, query, value, previous, mask):
                 if mask[b, 0, s]:
                     scores[s] = np.tanh(hidden) @ weights["score_projection/kernel"][:, 0]
             exponentials = np.exp(scores - scores.max())
-            found[b, t] = exponentials / exponentials.sum()
-            context[b, t] = found[b, t] @ value[b]
-    return context, found
+            weights_of_keys[b, t] = exponentials / exponentials.sum()
+            context[b, t] = weights_of_keys[b, t] @ value[b]
+    return context, weights_of_keys
 
 
 @pytest.mark.parametrize("kernel_size", [1, 4, 5])
 def test_it_equals_its_equation(kernel_size):
     layer = make(kernel_size=kernel_size)
     query, value, previous, mask = make_inputs()
-    found = layer(query, value, attention_mask=mask, previous_weights=previous, return_attention_scores=True)
-    assert_all_close(found, by_the_equation(layer, query, value, previous, mask), 1e-5)
+    outputs = layer(query, value, attention_mask=mask, previous_weights=previous, return_attention_scores=True)
+    assert_all_close(outputs, by_the_equation(layer, query, value, previous, mask), 1e-5)
 
 
 def test_before_the_first_step_it_is_additive_attention():
@@ -69,8 +69,8 @@ def test_before_the_first_step_it_is_additive_attention():
         getattr(additive, name).set_weights(getattr(layer, name).get_weights())
     expected = additive(query, value, attention_mask=mask, return_attention_scores=True)
     for before in (None, np.zeros_like(previous)):
-        found = layer(query, value, attention_mask=mask, previous_weights=before, return_attention_scores=True)
-        assert_all_close(found, expected, 1e-6)
+        actual = layer(query, value, attention_mask=mask, previous_weights=before, return_attention_scores=True)
+        assert_all_close(actual, expected, 1e-6)
 
 
 def test_it_can_step_from_key_to_key_over_equal_content():

@@ -80,10 +80,10 @@ def test_the_written_gradient_is_the_gradient():
 def test_graph_and_xla_compute_the_same(execution):
     keras.utils.set_random_seed(1)
     layer, inputs = Reader(), {"inputs": random_array(B, T, D, seed=7)}
-    for found, expected in zip(
+    for actual, expected in zip(
         outputs_and_gradients(layer, inputs, execution), outputs_and_gradients(layer, inputs), strict=True
     ):
-        assert_all_close(found, expected, 1e-5)
+        assert_all_close(actual, expected, 1e-5)
 
 
 def test_masked_steps_are_not_recalled():

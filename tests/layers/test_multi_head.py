@@ -94,11 +94,11 @@ def test_random_configurations_equal_the_equation(start):
         causal = bool(random.integers(2))
         layer(**inputs)
         layer.set_weights([random.normal(size=weight.shape) for weight in layer.weights])
-        found = layer(**inputs, use_causal_mask=causal, return_attention_scores=True)
+        actual = layer(**inputs, use_causal_mask=causal, return_attention_scores=True)
         seen = equations.positional_mask(queries, keys, causal, layer.sliding_window) & inputs.pop("attention_mask")
         mask = np.broadcast_to(seen[:, None], (batch, layer.num_heads, queries, keys))
         expected = equations.multi_head_attention(**inputs, mask=mask, weights=layer.get_weights())
-        assert_all_close(found, expected, 2e-5)
+        assert_all_close(actual, expected, 2e-5)
 
 
 @pytest.mark.parametrize("window", [None, 3])

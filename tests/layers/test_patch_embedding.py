@@ -47,7 +47,7 @@ def test_patches_of_series_equal_the_equation():
 def by_bilinear_interpolation(table, grid, new_grid):
     """In loops: the value at a point between the centres of four places; outside of them, that of the border."""
     table = table.reshape(*grid, -1)
-    found = np.zeros((*new_grid, table.shape[-1]))
+    positions = np.zeros((*new_grid, table.shape[-1]))
     for row in range(new_grid[0]):
         for column in range(new_grid[1]):
             at = [
@@ -59,8 +59,8 @@ def by_bilinear_interpolation(table, grid, new_grid):
                     y, x = low[0] + dy, low[1] + dx
                     share = (1 - abs(at[0] - y)) * (1 - abs(at[1] - x))
                     y, x = np.clip(y, 0, grid[0] - 1), np.clip(x, 0, grid[1] - 1)
-                    found[row, column] += share * table[y, x]
-    return found.reshape(-1, table.shape[-1])
+                    positions[row, column] += share * table[y, x]
+    return positions.reshape(-1, table.shape[-1])
 
 
 @pytest.mark.parametrize("new_grid", [(3, 5), (7, 11), (3, 11), (13, 5)])

@@ -325,5 +325,5 @@ def test_reading_both_ways_fast_has_outputs_and_gradients_of_the_loop_with_masks
         return [outputs, *tape.gradient(loss, [sequence, *variables])]
 
     expected = compute(lambda *inputs: read_both_ways(*inputs)[0], tf.constant(sequence))
-    found = EXECUTIONS[execution](lambda x: compute(read_both_ways_fast, x))(tf.constant(sequence))
-    assert_all_close(found, expected, 1e-5)
+    actual = EXECUTIONS[execution](lambda x: compute(read_both_ways_fast, x))(tf.constant(sequence))
+    assert_all_close(actual, expected, 1e-5)

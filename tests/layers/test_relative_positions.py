@@ -26,11 +26,11 @@ def relative(query, vectors, positions):
 def test_skewing_equals_loops(max_distance):
     layer, length = RelativeScores(max_distance), 7
     query = random_array(B, length, H, K, seed=1)
-    found = np.tril(ops.convert_to_numpy(layer(query)))
+    actual = np.tril(ops.convert_to_numpy(layer(query)))
     places = np.tile(np.arange(length), (B, 1))
-    assert_all_close(found, relative(query, np.asarray(layer.embeddings), (places, places)), 1e-5)
+    assert_all_close(actual, relative(query, np.asarray(layer.embeddings), (places, places)), 1e-5)
     by_positions = np.tril(ops.convert_to_numpy(layer(query, positions=(places, places))))
-    assert_all_close(by_positions, found, 1e-5)
+    assert_all_close(by_positions, actual, 1e-5)
 
 
 def test_positions_in_any_order_equal_loops():
@@ -75,8 +75,8 @@ def test_a_cache_gives_the_same_outputs_step_by_step(length):
     for step in range(0, length, 3):
         some = x[:, step : step + 3]
         positions = places[:, step : step + 3], places
-        found, cache = layer(some, some, cache=cache, cache_index=step, positions=positions)
-        assert_all_close(ops.convert_to_numpy(found), expected[:, step : step + 3], 1e-5)
+        actual, cache = layer(some, some, cache=cache, cache_index=step, positions=positions)
+        assert_all_close(ops.convert_to_numpy(actual), expected[:, step : step + 3], 1e-5)
 
 
 def test_the_future_has_no_effect():

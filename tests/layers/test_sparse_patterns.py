@@ -127,8 +127,8 @@ def test_random_configurations_and_their_gradients_equal_the_dense_mask(start, i
         expected = outputs_and_gradients(dense, whole)
         in_chunks()
         monkeypatch.setattr(blocks, "LONGEST_CHUNK", (2, 4, 8)[random.integers(3)])
-        for found, wanted in zip(outputs_and_gradients(sparse, inputs), expected, strict=True):
-            assert_all_close(found, wanted, 1e-4)
+        for actual, wanted in zip(outputs_and_gradients(sparse, inputs), expected, strict=True):
+            assert_all_close(actual, wanted, 1e-4)
 
 
 @every_pattern
@@ -192,23 +192,23 @@ def test_given_positions_are_those_of_the_pattern(pattern):
 
 def test_random_blocks_are_other_blocks():
     for causal in (False, True):
-        found = BigBird(block=2, window=3, globals=2, random=3, seed=5, length=58).random_blocks(causal)
-        assert found.shape == (29, 3)
-        assert (found[:2] == -1).all()
-        for i, row in enumerate(found[2:], start=2):
+        actual = BigBird(block=2, window=3, globals=2, random=3, seed=5, length=58).random_blocks(causal)
+        assert actual.shape == (29, 3)
+        assert (actual[:2] == -1).all()
+        for i, row in enumerate(actual[2:], start=2):
             others = [j for j in range(2, i if causal else 29) if abs(i - j) > 1]
             chosen = [j for j in row if j >= 0]
             assert len(set(chosen)) == len(chosen) == min(3, len(others))
             assert set(chosen) <= set(others)
     other = BigBird(block=2, window=3, globals=2, random=3, seed=6, length=58).random_blocks(True)
-    assert (other != found).any()
+    assert (other != actual).any()
 
 
 def test_layers_of_a_model_alternate_and_draw_other_blocks():
     assert [parse_pattern(pattern_of_layer("strided:stride=5", i, 31)).part for i in range(4)] == [1, 2, 1, 2]
     assert [parse_pattern(pattern_of_layer("fixed:part=2", i, 31)).part for i in range(3)] == [2, 2, 2]
-    found = [parse_pattern(pattern_of_layer("bigbird:block=3,seed=7", i, 31)) for i in range(2)]
-    assert [(pattern.seed, pattern.length, pattern.block) for pattern in found] == [(7, 31, 3), (8, 31, 3)]
+    actual = [parse_pattern(pattern_of_layer("bigbird:block=3,seed=7", i, 31)) for i in range(2)]
+    assert [(pattern.seed, pattern.length, pattern.block) for pattern in actual] == [(7, 31, 3), (8, 31, 3)]
     assert parse_pattern(pattern_of_layer(f"bigbird:seed={2**31 - 1}", 1, 31)).seed == 0
     assert pattern_of_layer(None, 0, 31) is None
     assert pattern_of_layer("window", 3, 31) == "window:width=256"
@@ -237,8 +237,8 @@ def test_an_encoder_layer_at_some_positions():
     assert_all_close([layer(x, query_positions=wanted)], [np.take_along_axis(whole, wanted[..., None], 1)], 1e-5)
     moved = np.broadcast_to(np.arange(T) + 1, (B, T))
     whole = np.asarray(layer(x, positions=moved))
-    found = layer(x, query_positions=wanted, positions=moved)
-    assert_all_close([found], [np.take_along_axis(whole, wanted[..., None], 1)], 1e-5)
+    actual = layer(x, query_positions=wanted, positions=moved)
+    assert_all_close([actual], [np.take_along_axis(whole, wanted[..., None], 1)], 1e-5)
 
 
 @pytest.mark.sampled(1)

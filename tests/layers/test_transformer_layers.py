@@ -101,7 +101,7 @@ def test_decoder_with_a_cache_equals_one_without(normalize_first):
     cache, cross = layer.self_attention.empty_cache(B, T + 2), layer.project_source(SOURCE)
     start = 0
     for length in (1, 3, 1):  # a step may have more than one position
-        found = layer(
+        actual = layer(
             TARGET[:, start : start + length],
             encoder_padding_mask=PADDING,
             self_attention_cache=cache,
@@ -109,7 +109,7 @@ def test_decoder_with_a_cache_equals_one_without(normalize_first):
             cross_attention_cache=cross,
             return_attention_scores=True,
         )
-        outputs, own, of_source, cache = found
+        outputs, own, of_source, cache = actual
         end = start + length
         assert_all_close([outputs, of_source], [expected[0][:, start:end], expected[2][:, :, start:end]], 1e-5)
         assert_all_close([own[..., :T]], [expected[1][:, :, start:end]], 1e-5)
@@ -144,8 +144,8 @@ def test_nothing_leaks_from_the_future(dtype, scores):
     def run(target):
         for variable, value in zip(state, start, strict=True):
             variable.assign(value)
-        found = layer(target, SOURCE, return_attention_scores=scores, training=True)
-        return np.asarray(found[0] if scores else found, "float32")
+        outputs = layer(target, SOURCE, return_attention_scores=scores, training=True)
+        return np.asarray(outputs[0] if scores else outputs, "float32")
 
     before = run(TARGET)
     for t in range(T):
@@ -157,9 +157,9 @@ def test_nothing_leaks_from_the_future(dtype, scores):
 
 
 def seed_generators(layer):
-    found = [part.seed_generator for part in layer._flatten_layers() if hasattr(part, "seed_generator")]
-    assert found
-    return found
+    generators = [part.seed_generator for part in layer._flatten_layers() if hasattr(part, "seed_generator")]
+    assert generators
+    return generators
 
 
 @pytest.mark.parametrize("side", ["left", "right"])
