@@ -21,7 +21,7 @@ def gpt(weights, settings, token_ids):
         token_ids: list of T int, without padding.
     """
     weights = {path: np.asarray(weight, "float64") for path, weight in weights.items()}
-    table, width, found = weights["token_embedding/embeddings"], settings["hidden_dim"], []
+    table, width, results = weights["token_embedding/embeddings"], settings["hidden_dim"], []
     vectors = []
     for position, token in enumerate(token_ids):
         place = np.zeros(width)
@@ -35,12 +35,12 @@ def gpt(weights, settings, token_ids):
         normed = [normalized(weights, settings, f"layer_{i}/self_attention_norm", x) for x in vectors]
         added, of_heads = attention(weights, settings, f"layer_{i}/self_attention", normed)
         vectors = [x + y for x, y in zip(vectors, added, strict=True)]
-        found.append(of_heads)
+        results.append(of_heads)
         name = f"layer_{i}/feed_forward"
         normed = [normalized(weights, settings, f"{name}_norm", x) for x in vectors]
         vectors = [x + feed_forward(weights, settings, name, y) for x, y in zip(vectors, normed, strict=True)]
     outputs = [normalized(weights, settings, "final_norm", x) for x in vectors]
-    return np.array([[x @ row for row in table] for x in outputs]), np.array(found)
+    return np.array([[x @ row for row in table] for x in outputs]), np.array(results)
 
 
 def normalized(weights, settings, name, x):

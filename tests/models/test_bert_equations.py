@@ -86,11 +86,11 @@ def equations(weights, settings, token_ids, segment_ids):
     tables = [weights[f"{what}_embedding/embeddings"] for what in ("token", "segment", "position")]
     rows = zip(token_ids, segment_ids, range(len(token_ids)), strict=True)
     x = [sum(table[i] for table, i in zip(tables, row, strict=True)) for row in rows]
-    x, found = normalized(weights, "embedding_norm", x), []
+    x, results = normalized(weights, "embedding_norm", x), []
     for i in range(settings["num_layers"]):
-        x = part(weights, settings, f"layer_{i}/self_attention", x, lookers(found))
+        x = part(weights, settings, f"layer_{i}/self_attention", x, lookers(results))
         x = part(weights, settings, f"layer_{i}/feed_forward", x, feed_forward)
-    return normalized(weights, "final_norm", x) if settings["normalize_first"] else x, found
+    return normalized(weights, "final_norm", x) if settings["normalize_first"] else x, results
 
 
 @EVERY_FORM
@@ -102,7 +102,7 @@ def test_encoder_equals_its_equations(form, activation):
     for row in range(B):
         length = np.count_nonzero(texts["token_ids"][row])
         text = [texts[name][row, :length] for name in ("token_ids", "segment_ids")]
-        expected, found = equations(paths, encoder.get_config(), *text)
-        assert_all_close([vectors[row, :length], weights[row][:, :, :length, :length]], [expected, found], 1e-5)
+        expected, actual = equations(paths, encoder.get_config(), *text)
+        assert_all_close([vectors[row, :length], weights[row][:, :, :length, :length]], [expected, actual], 1e-5)
         assert not weights[row][..., length:].any()
     assert_all_close([weights.sum(axis=-1)], [np.ones(weights.shape[:-1])], 1e-5)

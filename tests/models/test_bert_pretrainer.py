@@ -51,8 +51,8 @@ def test_loss_of_both():
 
     places = [(row, i) for row in range(2) for i in range(2) if labels[row, i]]
     guessed = -sum(log_probability(masked[row, i], labels[row, i]) for row, i in places)
-    told = -sum(log_probability(following[row], labels[row, -1]) for row in range(2))
-    np.testing.assert_allclose(summed, guessed + 2 * told, rtol=1e-5)
+    pair_loss = -sum(log_probability(following[row], labels[row, -1]) for row in range(2))
+    np.testing.assert_allclose(summed, guessed + 2 * pair_loss, rtol=1e-5)
     assert float(tokens) == len(places) == 3
     assert float(correct) == sum(masked[row, i].argmax() == labels[row, i] for row, i in places)
 

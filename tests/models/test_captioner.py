@@ -38,11 +38,11 @@ def convolution(x, kernel, bias):
     """3 x 3, zeros around the picture (height, width, channels), ReLU."""
     height, width, _ = x.shape
     padded = np.pad(x, ((1, 1), (1, 1), (0, 0)))
-    found = np.zeros((height, width, kernel.shape[-1]))
+    outputs = np.zeros((height, width, kernel.shape[-1]))
     for i in range(height):
         for j in range(width):
-            found[i, j] = np.einsum("abc,abcd->d", padded[i : i + 3, j : j + 3], kernel) + bias
-    return np.maximum(found, 0)
+            outputs[i, j] = np.einsum("abc,abcd->d", padded[i : i + 3, j : j + 3], kernel) + bias
+    return np.maximum(outputs, 0)
 
 
 def by_the_equations(model, values, target_ids):
@@ -102,17 +102,17 @@ def test_steps_equal_the_full_pass(attention):
     state = model.initial_state(memory)
     assert all(tensor.shape[0] == B for tensor in tf.nest.flatten((memory, state)))
     for t in range(T):
-        found, new = model.step(inputs["target_ids"][:, t], state, memory)
+        actual, new = model.step(inputs["target_ids"][:, t], state, memory)
         tf.nest.assert_same_structure(new, state)
         state = new
-        assert_all_close([found, state["attention"]], [logits[:, t], weights[:, t]], 1e-5)
+        assert_all_close([actual, state["attention"]], [logits[:, t], weights[:, t]], 1e-5)
 
 
 @KINDS
 def test_beams_have_the_probabilities_of_the_full_pass(attention):
     model, values, beams, length = make(attention), make_inputs()["values"], 4, 6
     memory = model.encode(values)
-    found = beam_search(
+    hypotheses = beam_search(
         lambda ids, state: model.step(ids, state, memory),
         model.initial_state(memory),
         B,
@@ -123,13 +123,13 @@ def test_beams_have_the_probabilities_of_the_full_pass(attention):
         end_id=3,
         pad_id=0,
     )
-    ids = np.asarray(found.token_ids).reshape(B * beams, length)
+    ids = np.asarray(hypotheses.token_ids).reshape(B * beams, length)
     targets = np.concatenate([np.full((B * beams, 1), 2), ids[:, :-1]], axis=1).astype("int32")
     inputs = {"values": np.repeat(values, beams, axis=0), "target_ids": targets}
     logits = np.asarray(model(inputs), "float64")
     log_probs = logits - np.log(np.exp(logits).sum(axis=-1, keepdims=True))
     each = np.take_along_axis(log_probs, ids[:, :, None], axis=-1)[..., 0] * (ids != 0)
-    assert_all_close([found.log_probs], [each.sum(axis=-1).reshape(B, beams)], 1e-4)
+    assert_all_close([hypotheses.log_probs], [each.sum(axis=-1).reshape(B, beams)], 1e-4)
     assert repeat_beams(memory, 1)["value"].shape == (B, 6, 7)
 
 

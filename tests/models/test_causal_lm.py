@@ -76,13 +76,13 @@ def test_steps_after_beginnings_of_any_length_equal_the_whole(kind, pad_id):
     token_ids, mask = filled_left(TEXTS)
     memory = model.encode(token_ids, None if pad_id == 0 else mask)
     state, tokens = model.initial_state(memory, T), np.full(B, -1, "int32")
-    found, texts = [], []
+    actual, texts = [], []
     for t in range(T):
         logits, state = model.step(tokens, state, memory)
-        found.append(logits)
+        actual.append(logits)
         texts += [[*text, *more[row, :t]] for row, text in enumerate(TEXTS)]
         tokens = more[:, t]
-    assert_all_close([np.concatenate(found)], [last_logits(model, texts)], 1e-5)
+    assert_all_close([np.concatenate(actual)], [last_logits(model, texts)], 1e-5)
 
 
 @EVERY_KIND
@@ -92,17 +92,17 @@ def test_hypotheses_are_reordered_with_their_states(kind):
     memory = model.encode(*filled_left(TEXTS))
     state = repeat_beams(model.initial_state(memory, T, beam_size=k), k)
     texts, tokens = [[*text] for text in TEXTS for _ in range(k)], np.full(B * k, -1, "int32")
-    found, read = [], []
+    actual, read = [], []
     for _ in range(T):
         logits, state = model.step(tokens, state, memory)
-        found.append(logits)
+        actual.append(logits)
         read += [[*text] for text in texts]
         order = (np.arange(B)[:, None] * k + random.integers(0, k, (B, k))).ravel()
         state, texts = take_sequences(state, order), [[*texts[row]] for row in order]
         tokens = random.integers(4, V, B * k).astype("int32")
         for text, token in zip(texts, tokens, strict=True):
             text.append(int(token))
-    assert_all_close([np.concatenate(found)], [last_logits(model, read)], 1e-5)
+    assert_all_close([np.concatenate(actual)], [last_logits(model, read)], 1e-5)
 
 
 @EVERY_KIND
@@ -118,27 +118,27 @@ def test_every_search_writes_as_if_it_read_all_again(search, kind):
         state = model.initial_state(memory, T, beam_size=beams)
         return function(lambda *given: model.step(*given, memory), state, B, max_length=T, **IDS, **options)
 
-    found = [np.asarray(field) for field in run()]
+    actual = [np.asarray(field) for field in run()]
     for row, text in enumerate(TEXTS):
-        for n in range(found[0].shape[1]):
-            ids = found[0][row, n, : found[1][row, n]].tolist()
+        for n in range(actual[0].shape[1]):
+            ids = actual[0][row, n, : actual[1][row, n]].tolist()
             logits = np.asarray(model({"token_ids": np.array([[*text, *ids]], "int32")}), "float64")[0]
             log_probs = logits - np.log(np.exp(logits).sum(-1, keepdims=True))
             expected = sum(log_probs[len(text) - 1 + t, token] for t, token in enumerate(ids))
-            np.testing.assert_allclose(found[3][row, n], expected, atol=1e-4)
+            np.testing.assert_allclose(actual[3][row, n], expected, atol=1e-4)
 
 
 @EVERY_KIND
 def test_beginnings_that_are_filled_up_further_give_the_same_logits(kind):
     model = make_model(kind)
     short = model.encode(np.array([[0, 0, 5, 7, 11], [3, 13, 2, 7, 5]], "int32"))
-    found = []
+    results = []
     for memory in (short, model.widened(short, 11)):
         state = model.initial_state(memory, 2)
         first, state = model.step(np.array([-1, -1], "int32"), state, memory)
         second, _ = model.step(np.array([7, 3], "int32"), state, memory)
-        found.append((np.asarray(first), np.asarray(second)))
-    assert_all_close(*found, 1e-5)
+        results.append((np.asarray(first), np.asarray(second)))
+    assert_all_close(*results, 1e-5)
 
 
 @EVERY_KIND

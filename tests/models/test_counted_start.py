@@ -58,11 +58,11 @@ def test_information_is_the_equation():
 
 def test_vectors_are_those_of_the_largest_eigenvalues():
     matrix = start.information(counts_by_hand(make_rows()))
-    found = start.principal_vectors(matrix, 7, np.random.default_rng(0))
+    actual = start.principal_vectors(matrix, 7, np.random.default_rng(0))
     values, vectors = np.linalg.eigh(matrix)
     largest = np.argsort(-np.abs(values))[:7]
     expected = vectors[:, largest] * np.sqrt(np.abs(values[largest]))
-    np.testing.assert_allclose(found @ found.T, expected @ expected.T, atol=1e-4)
+    np.testing.assert_allclose(actual @ actual.T, expected @ expected.T, atol=1e-4)
 
 
 @pytest.mark.parametrize("dim", [16, 64])  # 64: more than there are pieces

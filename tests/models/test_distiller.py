@@ -73,8 +73,8 @@ def test_the_head_is_the_teachers_for_fewer_tokens(form):
     student = student_of(teacher, [0, 1, 2], KEPT)
     assert (type(student), student.settings["vocabulary_size"]) == (type(teacher), 9)
     new = np.searchsorted(KEPT, TEACHER_IDS[:1]).astype("int32")
-    found = ops.convert_to_numpy(student({"token_ids": new}))[:, :6]
-    assert_all_close(found, ops.convert_to_numpy(teacher({"token_ids": TEACHER_IDS[:1]}))[:, :6, KEPT], 1e-5)
+    actual = ops.convert_to_numpy(student({"token_ids": new}))[:, :6]
+    assert_all_close(actual, ops.convert_to_numpy(teacher({"token_ids": TEACHER_IDS[:1]}))[:, :6, KEPT], 1e-5)
     assert student_of(teacher, [1]).settings == teacher.settings | {"num_layers": 1}
 
 

@@ -62,8 +62,8 @@ def test_metrics_do_not_count_padding_either(name):
     losses = {"loss": keras.losses.SparseCategoricalCrossentropy(from_logits=True), "metrics": ["accuracy"]}
     model.compile("sgd", **losses, weighted_metrics=["sparse_categorical_accuracy"], jit_compile=False)
     labels = np.where(IS_TOKEN, best, (best + 1) % V)
-    found = model.evaluate(inputs, labels, verbose=0, return_dict=True)
-    assert found["accuracy"] == found["sparse_categorical_accuracy"] == 1.0
+    scores = model.evaluate(inputs, labels, verbose=0, return_dict=True)
+    assert scores["accuracy"] == scores["sparse_categorical_accuracy"] == 1.0
 
 
 LAYERS = {

@@ -179,14 +179,14 @@ def test_every_search_writes_as_if_it_read_all_again(search, form):
         state = model.initial_state(memory, T, beam_size=beams)
         return function(lambda *given: model.step(*given, memory), state, B, max_length=T, **IDS, **options)
 
-    found = [np.asarray(field) for field in run()]
+    actual = [np.asarray(field) for field in run()]
     for row, text in enumerate(TEXTS):
-        for n in range(found[0].shape[1]):
-            ids = found[0][row, n, : found[1][row, n]].tolist()
+        for n in range(actual[0].shape[1]):
+            ids = actual[0][row, n, : actual[1][row, n]].tolist()
             logits = np.asarray(model({"token_ids": np.array([[*text, *ids]], "int32")}), "float64")[0]
             log_probs = logits - np.log(np.exp(logits).sum(-1, keepdims=True))
             expected = sum(log_probs[len(text) - 1 + t, token] for t, token in enumerate(ids))
-            np.testing.assert_allclose(found[3][row, n], expected, atol=1e-4)
+            np.testing.assert_allclose(actual[3][row, n], expected, atol=1e-4)
             if search == "greedy":
                 allowed = np.where(np.isin(np.arange(V), (0, 1)), -np.inf, logits)
                 assert ids == allowed[len(text) - 1 : -1].argmax(-1).tolist()
@@ -202,7 +202,7 @@ def test_every_search_writes_as_if_it_read_all_again(search, form):
                 **options,
             )
         )(model.encode(token_ids, mask))
-        np.testing.assert_array_equal(with_memory.token_ids, found[0])
+        np.testing.assert_array_equal(with_memory.token_ids, actual[0])
 
 
 @pytest.mark.parametrize("form", ["learned", "rotary", "relative"])
@@ -210,13 +210,13 @@ def test_beginnings_that_are_filled_up_further_give_the_same_logits(form):
     model = make_model(**FORMS[form])
     token_ids = np.array([[0, 0, 5, 7, 11], [3, 13, 2, 7, 5]], "int32")
     short = model.encode(token_ids)
-    found = []
+    results = []
     for memory in (short, model.widened(short, 11)):
         state = model.initial_state(memory, 2)
         first, state = model.step(np.array([-1, -1], "int32"), state, memory)
         second, _ = model.step(np.array([7, 3], "int32"), state, memory)
-        found.append((np.asarray(first), np.asarray(second)))
-    assert_all_close(*found, 1e-5)
+        results.append((np.asarray(first), np.asarray(second)))
+    assert_all_close(*results, 1e-5)
 
 
 @pytest.mark.parametrize(("dtype", "tolerance"), [("mixed_float16", 0.05), ("mixed_bfloat16", 0.4)])

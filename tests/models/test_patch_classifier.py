@@ -71,9 +71,9 @@ def test_padding_changes_nothing(pooling):
     mask = np.arange(11) < np.array([[11], [3], [7]])
     values = array(B, 22, 5, seed=5)
     hostile = np.where(np.repeat(mask, 2, axis=1)[..., None], values, np.nan).astype("float32")
-    found = model({"values": hostile, "patch_mask": mask})
+    actual = model({"values": hostile, "patch_mask": mask})
     expected = by_the_equation(model, np.asarray(model.patches(values), "float64"), mask)
-    np.testing.assert_allclose(found, expected, atol=1e-4)
+    np.testing.assert_allclose(actual, expected, atol=1e-4)
 
 
 def test_the_convolutional_stem_equals_its_equation():

@@ -34,7 +34,7 @@ def test_scores_equal_the_equation(pooling):
     network = model.classifier
     kernel, bias = (np.asarray(weight) for weight in network.patches.projection.get_weights())
     positions = np.asarray(network.positions.embeddings)
-    found = np.asarray(model(batch))
+    actual = np.asarray(model(batch))
     for b in range(2):
         h = [patch_of(batch["values"][b], i).ravel() @ kernel + bias for i in range(6)]
         seen = np.array([h[i] + positions[i] for i in VISIBLE[b]], "float32")
@@ -43,7 +43,7 @@ def test_scores_equal_the_equation(pooling):
         for k in range(3):
             for i in range(3):
                 expected = sum((u + positions[MASKED[b, k]]) * h[MASKED[b, i]])
-                assert found[b, k, i] == pytest.approx(expected, abs=1e-5)
+                assert actual[b, k, i] == pytest.approx(expected, abs=1e-5)
 
 
 @pytest.mark.parametrize("stem", ["linear", "convolutional"])

@@ -27,8 +27,8 @@ def search(model, source_ids, beam_size=None, **options):
     if beam_size:
         options["beam_size"] = beam_size
     function = beam_search if beam_size else greedy_search
-    found = function(step, model.initial_state(memory), len(source_ids), max_length=LENGTH, **IDS, **options)
-    return [np.asarray(x) for x in found]
+    outputs = function(step, model.initial_state(memory), len(source_ids), max_length=LENGTH, **IDS, **options)
+    return [np.asarray(x) for x in outputs]
 
 
 def log_probs_of(model, source_ids, token_ids):
@@ -102,8 +102,8 @@ def test_padding_and_other_rows_leave_the_answers():
     options = {"beam_size": BEAMS, "n_best": BEAMS}
     expected = search(model, source_ids, **options)
     wider = np.pad(source_ids, ((0, 2), (0, 4)))  # two rows of padding only
-    for found, answer in zip(search(model, wider, **options), expected, strict=True):
-        assert_all_close([found[:B]], [answer], 1e-5)
+    for hypotheses, answer in zip(search(model, wider, **options), expected, strict=True):
+        assert_all_close([hypotheses[:B]], [answer], 1e-5)
 
 
 def test_the_memory_may_hold_more_rows_than_sentences():

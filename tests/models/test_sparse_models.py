@@ -54,10 +54,10 @@ def test_a_pattern_restricts_attention(pattern):
     token_ids = np.random.default_rng(0).integers(4, V, (2, T)).astype("int32")
     sparse = with_weights(GPT(V, **SIZES, attention_pattern=pattern))
     dense = with_weights(GPT(V, **SIZES))
-    (found, weights), (full, _) = (
+    (actual, weights), (full, _) = (
         model({"token_ids": token_ids}, return_attention_scores=True) for model in (sparse, dense)
     )
-    assert np.abs(np.asarray(found) - np.asarray(full)).max() > 1e-3
+    assert np.abs(np.asarray(actual) - np.asarray(full)).max() > 1e-3
     layers = np.asarray(weights)[0, :, 0] > 0
     assert layers.sum() < np.tril(np.ones((2, T, T))).sum()
     assert (layers[0] != layers[1]).any() == (not pattern.startswith("window"))
@@ -77,8 +77,8 @@ def test_a_text_has_the_same_vectors_alone_padded_and_packed(pattern):
     }
     assert_all_close([model(packed)], [np.concatenate(expected, axis=1)], 1e-5)
     positions = np.array([[15, 2, 4]], "int32")
-    found = model({**packed, "masked_positions": positions})
-    assert_all_close([found], [np.concatenate(expected, axis=1)[:, positions[0]]], 1e-5)
+    actual = model({**packed, "masked_positions": positions})
+    assert_all_close([actual], [np.concatenate(expected, axis=1)[:, positions[0]]], 1e-5)
 
 
 def test_the_bounds_of_entries_are_those_of_the_layers_or_narrower():

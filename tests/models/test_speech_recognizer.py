@@ -72,7 +72,7 @@ def by_the_equations(model, values, length, target_ids):
         x = convolution(x, weights[f"convolution_{i}/kernel"], weights[f"convolution_{i}/bias"])
     a = np.concatenate([read(x, weights, "forward_cell"), read(x[::-1], weights, "backward_cell")[::-1]], axis=1)
     h = c = np.zeros(17)
-    previous, logits, found = np.zeros(len(a)), [], []
+    previous, logits, results = np.zeros(len(a)), [], []
     for token in target_ids:
         hidden = dense(weights, "attention/query_projection", h) + dense(
             weights, "attention/key_projection", a
@@ -92,8 +92,8 @@ def by_the_equations(model, values, length, target_ids):
         c = sigmoid(f) * c + sigmoid(i) * np.tanh(g)
         h = sigmoid(o) * np.tanh(c)
         logits.append(dense(weights, "output_projection", np.concatenate([h, z])))
-        found.append(previous)
-    return np.array(logits), np.array(found)
+        results.append(previous)
+    return np.array(logits), np.array(results)
 
 
 @KINDS
@@ -123,10 +123,10 @@ def test_steps_equal_the_full_pass(attention):
     state = model.initial_state(memory)
     assert all(tensor.shape[0] == B for tensor in tf.nest.flatten((memory, state)))
     for t in range(T):
-        found, new = model.step(inputs["target_ids"][:, t], state, memory)
+        actual, new = model.step(inputs["target_ids"][:, t], state, memory)
         tf.nest.assert_same_structure(new, state)
         state = new
-        assert_all_close([found, state["attention"]], [logits[:, t], weights[:, t]], 1e-5)
+        assert_all_close([actual, state["attention"]], [logits[:, t], weights[:, t]], 1e-5)
 
 
 @KINDS
@@ -134,13 +134,13 @@ def test_beams_have_the_probabilities_of_the_full_pass(attention):
     model, values, beams, length = make(attention), make_inputs()["values"], 4, 6
     memory = model.encode(values)
     options = {"beam_size": beams, "n_best": beams, "max_length": length, "start_id": 2, "end_id": 3, "pad_id": 0}
-    found = beam_search(lambda ids, state: model.step(ids, state, memory), model.initial_state(memory), B, **options)
-    ids = np.asarray(found.token_ids).reshape(B * beams, length)
+    best = beam_search(lambda ids, state: model.step(ids, state, memory), model.initial_state(memory), B, **options)
+    ids = np.asarray(best.token_ids).reshape(B * beams, length)
     targets = np.concatenate([np.full((B * beams, 1), 2), ids[:, :-1]], axis=1).astype("int32")
     logits = np.asarray(model({"values": np.repeat(values, beams, axis=0), "target_ids": targets}), "float64")
     log_probs = logits - np.log(np.exp(logits).sum(axis=-1, keepdims=True))
     each = np.take_along_axis(log_probs, ids[:, :, None], axis=-1)[..., 0] * (ids != 0)
-    assert_all_close([found.log_probs], [each.sum(axis=-1).reshape(B, beams)], 1e-4)
+    assert_all_close([best.log_probs], [each.sum(axis=-1).reshape(B, beams)], 1e-4)
 
 
 @pytest.mark.slow

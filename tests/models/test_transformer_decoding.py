@@ -64,10 +64,10 @@ def copying_model():
 @pytest.mark.thorough
 @pytest.mark.parametrize("beam_size", [None, 4], ids=["greedy", "beam"])
 def test_the_cache_changes_no_token(copying_model, beam_size):
-    found, expected = (search(copying_model, sources(), cached, beam_size) for cached in (True, False))
-    np.testing.assert_array_equal(found[0], expected[0])
-    assert_all_close(found[2:], expected[2:], 1e-4)
-    assert len(np.unique(found[0].reshape(SENTENCES, -1), axis=0)) > SENTENCES / 3
+    hypotheses, expected = (search(copying_model, sources(), cached, beam_size) for cached in (True, False))
+    np.testing.assert_array_equal(hypotheses[0], expected[0])
+    assert_all_close(hypotheses[2:], expected[2:], 1e-4)
+    assert len(np.unique(hypotheses[0].reshape(SENTENCES, -1), axis=0)) > SENTENCES / 3
 
 
 @pytest.mark.slow

@@ -22,13 +22,13 @@ def transformer(weights, settings, source_ids, target_ids):
         source_ids, target_ids: lists of int (S) without padding and (T) with START.
     """
     weights = {path: np.asarray(weight, "float64") for path, weight in weights.items()}
-    found = {"encoder": [], "decoder": [], "cross": []}
+    shown = {"encoder": [], "decoder": [], "cross": []}
     target_table = weights["target_embedding/embeddings"]
     source_table = target_table if settings["tie_embeddings"] == "all" else weights["source_embedding/embeddings"]
     source = embedded(weights, settings, "source", source_table, source_ids)
     for i in range(settings["num_encoder_layers"]):
         name = f"encoder_{i}"
-        source = part(weights, settings, f"{name}/self_attention", source, lookers(found["encoder"]))
+        source = part(weights, settings, f"{name}/self_attention", source, lookers(shown["encoder"]))
         source = part(weights, settings, f"{name}/feed_forward", source, feed_forward)
     if settings["normalize_first"]:
         source = normalized(weights, "encoder_norm", source)
@@ -38,14 +38,14 @@ def transformer(weights, settings, source_ids, target_ids):
         if settings["decoder"] == "ssru":
             target = part(weights, settings, f"{name}/ssru", target, ssru)
         else:
-            target = part(weights, settings, f"{name}/self_attention", target, lookers(found["decoder"], causal=True))
-        target = part(weights, settings, f"{name}/cross_attention", target, lookers(found["cross"], values=source))
+            target = part(weights, settings, f"{name}/self_attention", target, lookers(shown["decoder"], causal=True))
+        target = part(weights, settings, f"{name}/cross_attention", target, lookers(shown["cross"], values=source))
         target = part(weights, settings, f"{name}/feed_forward", target, feed_forward)
     if settings["normalize_first"]:
         target = normalized(weights, "decoder_norm", target)
     table = weights["output_projection/kernel"] if settings["tie_embeddings"] == "none" else target_table.T
     bias = weights["output_bias"] if settings["output_bias"] else 0
-    return np.array(target) @ table + bias, {name: np.array(of_layers) for name, of_layers in found.items()}
+    return np.array(target) @ table + bias, {name: np.array(of_layers) for name, of_layers in shown.items()}
 
 
 def embedded(weights, settings, side, table, token_ids):
