@@ -32,7 +32,7 @@ def random_texts(count, seed):
 def merged(text, vocabulary, merges):
     """Ids by the equations of the paper: of all neighbours, the pair that was learned first is joined."""
     character_of = {byte: character for character, byte in BYTE_OF.items()}
-    rank, found = {pair: number for number, pair in enumerate(merges)}, []
+    rank, pieces = {pair: number for number, pair in enumerate(merges)}, []
     for part in PARTS.findall(text):
         parts = [character_of[byte] for byte in part.encode()]
         while pairs := [pair for pair in zip(parts, parts[1:], strict=False) if pair in rank]:
@@ -42,8 +42,8 @@ def merged(text, vocabulary, merges):
                 joined.append("".join(parts[:size]))
                 parts = parts[size:]
             parts = joined
-        found += [vocabulary.index(part) for part in parts]
-    return found
+        pieces += [vocabulary.index(part) for part in parts]
+    return pieces
 
 
 def test_ids_and_texts_are_those_of_the_library(tmp_path):

@@ -60,8 +60,8 @@ def test_ids_are_those_of_the_library_tokenizers(lowercase):
     other = reference.BertWordPieceTokenizer(ids, lowercase=lowercase)
     other._tokenizer.encode_special_tokens = True  # "[SEP]" in a text is mere text
     expected = other.encode_batch(texts, add_special_tokens=False)
-    for text, found, encoding in zip(texts, tokenizer.encode(texts), expected, strict=True):
-        assert found.tolist() == encoding.ids, ascii(text)
+    for text, actual, encoding in zip(texts, tokenizer.encode(texts), expected, strict=True):
+        assert actual.tolist() == encoding.ids, ascii(text)
 
 
 def test_odd_pieces_are_those_of_the_library_tokenizers():
@@ -97,8 +97,8 @@ def test_words_of_more_than_100_characters_are_unknown():
 
 def test_published_vocabularies_keep_their_ids():
     tokenizer = WordPieceTokenizer(["[PAD]", "[unused0]", "dog", "[MASK]", "[SEP]", "[CLS]", "##s", "[UNK]"])
-    found = tokenizer.pad_id, tokenizer.unknown_id, tokenizer.start_id, tokenizer.end_id, tokenizer.mask_id
-    assert found == (0, 7, 5, 4, 3)
+    actual = tokenizer.pad_id, tokenizer.unknown_id, tokenizer.start_id, tokenizer.end_id, tokenizer.mask_id
+    assert actual == (0, 7, 5, 4, 3)
     assert tokenizer.encode(["dogs cats"])[0].tolist() == [2, 6, 7]
     assert tokenizer.is_continuation.tolist() == [False] * 6 + [True, False]
     assert tokenizer.decode([[5, 2, 6, 3, 7, 4, 0]]) == ["dogs [MASK] ⁇"]
@@ -106,8 +106,8 @@ def test_published_vocabularies_keep_their_ids():
 
 def test_learnt_vocabularies_have_the_ids_of_all_tokenizers():
     tokenizer = WordPieceTokenizer.train(["a dog runs"], 61)
-    found = tokenizer.pad_id, tokenizer.unknown_id, tokenizer.start_id, tokenizer.end_id
-    assert found == (PAD_ID, UNKNOWN_ID, START_ID, END_ID)
+    actual = tokenizer.pad_id, tokenizer.unknown_id, tokenizer.start_id, tokenizer.end_id
+    assert actual == (PAD_ID, UNKNOWN_ID, START_ID, END_ID)
     assert tokenizer.vocabulary[:5] == SPECIALS
 
 
@@ -134,8 +134,8 @@ def test_many_batches_give_the_same_ids_as_one(monkeypatch):
     texts = bert_texts(211, seed=7)
     expected = SMALL.encode(texts)
     monkeypatch.setattr("keras_attention.tokenizers.wordpiece_tokenizer.BATCH_CHARACTERS", 37)
-    for found, one in zip(SMALL.encode(texts), expected, strict=True):
-        np.testing.assert_array_equal(found, one)
+    for ids, one in zip(SMALL.encode(texts), expected, strict=True):
+        np.testing.assert_array_equal(ids, one)
     assert SMALL.encode([]) == []
 
 
@@ -148,8 +148,8 @@ def test_short_texts_have_the_ids_of_long_ones(monkeypatch):
     assert not tokenizer._cutter._known
     for _ in range(2):
         for text, ids in zip(texts, expected, strict=True):
-            (found,) = tokenizer.encode([text])
-            assert (found.dtype, found.tolist()) == (ids.dtype, ids.tolist()), repr(text)
+            (actual,) = tokenizer.encode([text])
+            assert (actual.dtype, actual.tolist()) == (ids.dtype, ids.tolist()), repr(text)
     assert 0 < len(tokenizer._cutter._known) <= 89
 
 
