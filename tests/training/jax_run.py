@@ -28,9 +28,9 @@ def main(initial, results, folder):
         run(batches=TinyBatches(fail_at=(1, 4)), checkpoint_dir=folder, checkpoint_every=3, **arguments)
     except OSError as error:
         print(error)
-    resumed, *found = run(checkpoint_dir=folder, resume=True, **arguments)
+    resumed, *actual = run(checkpoint_dir=folder, resume=True, **arguments)
     assert untimed(resumed.history) == untimed(undisturbed.history)
-    for before, after in zip(arrays_of(*expected), arrays_of(*found), strict=True):
+    for before, after in zip(arrays_of(*expected), arrays_of(*actual), strict=True):
         np.testing.assert_array_equal(before, after)
 
     # A loss that is not finite: the update is not applied, and the run stops.

@@ -107,8 +107,8 @@ def main(folder, models, *ways):
         devices.use_strategy(strategy)
         worker = devices.workers().index
         for name in models.split(","):
-            found, weights = run(name, int(turns))
-            np.savez(Path(folder) / f"{strategy}-{turns}-{name}-{worker}.npz", *weights, **found)
+            actual, weights = run(name, int(turns))
+            np.savez(Path(folder) / f"{strategy}-{turns}-{name}-{worker}.npz", *weights, **actual)
 
 
 if __name__ == "__main__":

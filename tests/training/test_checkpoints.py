@@ -39,13 +39,13 @@ CASES = [
 
 
 def test_written_arrays_are_read(folder):
-    found, state = checkpoints.read(checkpoints.latest_valid(folder))
+    actual, state = checkpoints.read(checkpoints.latest_valid(folder))
     assert state == STATE
     expected = arrays(11)
-    assert found.keys() == expected.keys()
+    assert actual.keys() == expected.keys()
     for name, array in expected.items():
-        assert found[name].dtype == array.dtype
-        np.testing.assert_array_equal(found[name], array)
+        assert actual[name].dtype == array.dtype
+        np.testing.assert_array_equal(actual[name], array)
 
 
 def test_the_last_two_are_kept(folder):
@@ -61,8 +61,8 @@ def test_checkpoints_newer_than_the_restored_one_are_removed(folder):
 
 def test_the_same_step_again_replaces(folder):
     checkpoints.write(folder, 11, arrays(1), STATE)
-    found, _ = checkpoints.read(checkpoints.latest_valid(folder))
-    np.testing.assert_array_equal(found["model.0"], arrays(1)["model.0"])
+    actual, _ = checkpoints.read(checkpoints.latest_valid(folder))
+    np.testing.assert_array_equal(actual["model.0"], arrays(1)["model.0"])
 
 
 @pytest.mark.parametrize(("damage", "name"), CASES)

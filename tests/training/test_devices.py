@@ -53,8 +53,8 @@ def test_a_worker_with_other_settings_than_the_chief_stops(monkeypatch):
 
 def test_slurm_variables_name_the_workers(monkeypatch):
     monkeypatch.delenv("TF_CONFIG", raising=False)
-    told = {"PROCID": "2", "STEP_NODELIST": "node[1-2]", "STEP_TASKS_PER_NODE": "2(x2)", "STEP_NUM_TASKS": "4"}
-    for name, value in {**told, "JOB_ID": "123456"}.items():
+    variables = {"PROCID": "2", "STEP_NODELIST": "node[1-2]", "STEP_TASKS_PER_NODE": "2(x2)", "STEP_NUM_TASKS": "4"}
+    for name, value in {**variables, "JOB_ID": "123456"}.items():
         monkeypatch.setenv(f"SLURM_{name}", value)
     resolver = devices.cluster_resolver()
     addresses = ["node1:23456", "node1:23457", "node2:23456", "node2:23457"]

@@ -59,8 +59,8 @@ def test_attention_loss():
                 t = np.array([teacher[b, h, ALIGNED[b, query], ALIGNED[b, key]] for key in here])
                 s, t = s / s.sum(), t / t.sum()
                 apart.append((t * np.log(t / s)).sum())
-    found = attention_loss(student.astype("float32"), teacher.astype("float32"), ALIGNED)
-    np.testing.assert_allclose(found, np.mean(apart), rtol=1e-4)
+    loss_value = attention_loss(student.astype("float32"), teacher.astype("float32"), ALIGNED)
+    np.testing.assert_allclose(loss_value, np.mean(apart), rtol=1e-4)
     same = np.tile(np.arange(T, dtype="int32"), (B, 1))
     np.testing.assert_allclose(attention_loss(student.astype("float32"), student.astype("float32"), same), 0, atol=1e-6)
 
@@ -135,9 +135,9 @@ def test_prediction_loss():
         if LABELS[b, i]
     ]
     assert len(apart) == 5
-    found = prediction_loss(LABELS, logits, teacher, temperature)
-    np.testing.assert_allclose(found, np.mean(apart), rtol=1e-4)
-    np.testing.assert_allclose(found, 9 * keras.losses.KLDivergence()(p[LABELS > 0], q[LABELS > 0]), rtol=1e-4)
+    loss_value = prediction_loss(LABELS, logits, teacher, temperature)
+    np.testing.assert_allclose(loss_value, np.mean(apart), rtol=1e-4)
+    np.testing.assert_allclose(loss_value, 9 * keras.losses.KLDivergence()(p[LABELS > 0], q[LABELS > 0]), rtol=1e-4)
     np.testing.assert_allclose(prediction_loss(LABELS, logits, logits), 0, atol=1e-6)
 
 

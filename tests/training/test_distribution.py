@@ -34,8 +34,8 @@ def start_workers(folder, *arguments):
 
 
 def outputs(processes):
-    found = [process.communicate(timeout=300)[0] for process in processes]
-    return [process.returncode for process in processes], found
+    texts = [process.communicate(timeout=300)[0] for process in processes]
+    return [process.returncode for process in processes], texts
 
 
 @pytest.fixture(scope="module")
@@ -43,8 +43,8 @@ def runs(tmp_path_factory):
     """The folder of the results of all models on two devices and in two processes."""
     folder = tmp_path_factory.mktemp("runs")
     names = ",".join(MODELS)
-    codes, told = outputs([*start_workers(folder, "multiworker", names), start(folder, "mirrored", names)])
-    assert codes == [0, 0, 0], told
+    codes, printed = outputs([*start_workers(folder, "multiworker", names), start(folder, "mirrored", names)])
+    assert codes == [0, 0, 0], printed
     return folder
 
 
@@ -93,9 +93,9 @@ def test_the_chief_saves_a_plain_model(runs, name):
 @pytest.mark.thorough
 def test_fit_and_several_workers_still_do_not_go_together(tmp_path):
     """keras #20585: if this test fails, `fit` has been mended, and docs/scale_out.md says so."""
-    codes, told = outputs(start_workers(tmp_path, "fit", "normed"))
+    codes, printed = outputs(start_workers(tmp_path, "fit", "normed"))
     assert codes != [0, 0]
-    assert any("PerReplica" in text or "reduction dimension" in text for text in told), told
+    assert any("PerReplica" in text or "reduction dimension" in text for text in printed), printed
 
 
 @pytest.mark.slow

@@ -58,12 +58,12 @@ RECIPES = pytest.mark.parametrize("recipe", ["rnn_attention", "transformer"])
 
 @RECIPES
 def test_r_drop_without_dropout_is_the_plain_update(recipe):
-    batch, found = TinyBatches().epoch(0)[0], []
+    batch, results = TinyBatches().epoch(0)[0], []
     for r_drop in (0.0, 3.0):
         model = built()
         result = compile_update(model, keras.optimizers.SGD(0.7), r_drop_loss(recipe, r_drop), jit_compile=False)(batch)
-        found.append([*map(float, result), *(v.numpy() for v in model.trainable_variables)])
-    for plain, twice in zip(*found, strict=True):
+        results.append([*map(float, result), *(v.numpy() for v in model.trainable_variables)])
+    for plain, twice in zip(*results, strict=True):
         np.testing.assert_allclose(plain, twice, rtol=1e-5, atol=1e-6)
 
 
@@ -94,25 +94,25 @@ def test_accumulated_parts_make_the_update_of_the_whole_batch(clip_norm):
     """The parts have 5, 3 and 1 real labels."""
     batch = {name: np.concatenate([array] * 3)[:3] for name, array in TinyBatches().epoch(0)[1].items()}
     batch["labels"] = np.where(np.arange(7) < np.array([[5], [3], [1]]), 2 + batch["source_ids"] % 5, 0).astype("int32")
-    found = []
+    results = []
     for accumulate in (1, 3):
         model = built()
         options = {"clip_norm": clip_norm, "accumulate": accumulate, "jit_compile": False}
         result = compile_update(model, keras.optimizers.SGD(0.7), token_loss, **options)(batch)
-        found.append([*map(float, result), *(v.numpy() for v in model.trainable_variables)])
-    for whole, parts in zip(*found, strict=True):
+        results.append([*map(float, result), *(v.numpy() for v in model.trainable_variables)])
+    for whole, parts in zip(*results, strict=True):
         np.testing.assert_allclose(whole, parts, rtol=1e-5, atol=1e-6)
 
 
 def test_padding_rows_change_nothing():
     batch = TinyBatches().epoch(0)[0]
     filled = {name: np.concatenate([array, np.zeros((4, array.shape[1]), "int32")]) for name, array in batch.items()}
-    found = []
+    results = []
     for rows in (batch, filled):
         model = built()
         compile_update(model, keras.optimizers.SGD(0.7), token_loss, jit_compile=False)(rows)
-        found.append([v.numpy() for v in model.trainable_variables])
-    for plain, padded in zip(*found, strict=True):
+        results.append([v.numpy() for v in model.trainable_variables])
+    for plain, padded in zip(*results, strict=True):
         np.testing.assert_allclose(plain, padded, atol=1e-7)
 
 
@@ -219,9 +219,9 @@ def test_bfloat16_trains_resumes_and_keeps_float32_weights(tmp_path):
 def test_weights_of_pure_bfloat16_go_through_a_checkpoint(tmp_path):
     undisturbed, *expected = run(model=TinyModel(dtype="bfloat16"), epochs=2)
     run(model=TinyModel(dtype="bfloat16"), max_steps=5, checkpoint_dir=tmp_path)
-    resumed, *found = run(model=TinyModel(dtype="bfloat16"), epochs=2, checkpoint_dir=tmp_path, resume=True)
-    assert found[0].projection.kernel.dtype == "bfloat16"
-    for before, after in zip(arrays_of(*expected), arrays_of(*found), strict=True):
+    resumed, *actual = run(model=TinyModel(dtype="bfloat16"), epochs=2, checkpoint_dir=tmp_path, resume=True)
+    assert actual[0].projection.kernel.dtype == "bfloat16"
+    for before, after in zip(arrays_of(*expected), arrays_of(*actual), strict=True):
         np.testing.assert_array_equal(before, after)
 
 
@@ -240,13 +240,13 @@ def test_float16_recovers_from_an_overflow_of_its_scaled_gradients(jit_compile):
 
 def test_float16_clips_the_true_gradient_not_the_scaled_one():
     batch = TinyBatches().epoch(0)[0]
-    found = []
+    results = []
     for wrap in (lambda o: o, lambda o: keras.optimizers.LossScaleOptimizer(o, initial_scale=2.0**7)):
         model = built()
         result = compile_update(model, wrap(keras.optimizers.SGD(0.7)), token_loss, clip_norm=0.01)(batch)
-        found.append((float(result.gradient_norm), [v.numpy() for v in model.trainable_variables]))
-    assert found[0][0] == pytest.approx(found[1][0], rel=1e-5)
-    for plain, scaled in zip(found[0][1], found[1][1], strict=True):
+        results.append((float(result.gradient_norm), [v.numpy() for v in model.trainable_variables]))
+    assert results[0][0] == pytest.approx(results[1][0], rel=1e-5)
+    for plain, scaled in zip(results[0][1], results[1][1], strict=True):
         np.testing.assert_allclose(plain, scaled, atol=1e-6)
 
 

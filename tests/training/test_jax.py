@@ -41,10 +41,10 @@ def test_jax_trains_as_tensorflow_does(tmp_path):
     assert "epoch 1, step 4: the gradient norm is" in done.stdout
     assert "all done" in done.stdout
 
-    with np.load(paths[1]) as found:
-        np.testing.assert_allclose(found["losses"], [entry["loss"] for entry in result.history], rtol=1e-5)
+    with np.load(paths[1]) as actual:
+        np.testing.assert_allclose(actual["losses"], [entry["loss"] for entry in result.history], rtol=1e-5)
         for index, variable in enumerate(model.trainable_variables):
-            np.testing.assert_allclose(found[f"arr_{index}"], variable.numpy(), atol=1e-5)
+            np.testing.assert_allclose(actual[f"arr_{index}"], variable.numpy(), atol=1e-5)
 
 
 @pytest.mark.parametrize("network", ["transformer", "gpt"])

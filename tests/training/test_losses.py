@@ -110,8 +110,8 @@ def test_one_class_out_of_many(weights, smoothing):
         total -= weight * ((1 - smoothing) * log_p[label] + smoothing * log_p.mean())
         count += weight
         right += logits.argmax() == label
-    found = as_floats(class_cross_entropy(labels, LOGITS, weights, smoothing))
-    np.testing.assert_allclose(found, [total, count, right], rtol=1e-5)
+    actual = as_floats(class_cross_entropy(labels, LOGITS, weights, smoothing))
+    np.testing.assert_allclose(actual, [total, count, right], rtol=1e-5)
 
 
 @pytest.mark.parametrize("weights", [None, WEIGHTS])

@@ -67,8 +67,8 @@ def test_all_else_follows_adamw():
         optimizer.build(variables)
         for number in range(STEPS):
             optimizer.apply([keras.ops.convert_to_tensor(g) for g in gradients_of(variables, number)], variables)
-    for found, expected in zip(ours, theirs, strict=True):
-        np.testing.assert_allclose(found.numpy(), expected.numpy(), atol=1e-6)
+    for actual, expected in zip(ours, theirs, strict=True):
+        np.testing.assert_allclose(actual.numpy(), expected.numpy(), atol=1e-6)
 
 
 def test_a_step_turns_all_directions_equally():

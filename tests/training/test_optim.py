@@ -102,8 +102,8 @@ def after_steps(optimizer, weights, steps=3):
 
 def test_factors_of_one_are_adamw():
     ours = after_steps(LayerWiseAdamW(RATE, {}, DECAY), variables())
-    for found, expected in zip(ours, after_steps(keras.optimizers.AdamW(RATE, DECAY), variables()), strict=True):
-        np.testing.assert_array_equal(found, expected)
+    for actual, expected in zip(ours, after_steps(keras.optimizers.AdamW(RATE, DECAY), variables()), strict=True):
+        np.testing.assert_array_equal(actual, expected)
 
 
 def test_the_step_is_multiplied_and_the_decay_is_not():

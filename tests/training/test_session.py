@@ -46,9 +46,9 @@ def test_resume_is_exact_in_the_middle_of_an_epoch(tmp_path):
     undisturbed, *expected = run(**arguments)
     with pytest.raises(OSError, match="the data went away"):
         run(batches=TinyBatches(fail_at=(1, 4)), checkpoint_dir=tmp_path, checkpoint_every=3, **arguments)
-    resumed, *found = run(checkpoint_dir=tmp_path, resume=True, **arguments)
+    resumed, *actual = run(checkpoint_dir=tmp_path, resume=True, **arguments)
     assert untimed(resumed.history) == untimed(undisturbed.history)
-    for before, after in zip(arrays_of(*expected), arrays_of(*found), strict=True):
+    for before, after in zip(arrays_of(*expected), arrays_of(*actual), strict=True):
         np.testing.assert_array_equal(before, after)
 
 
@@ -65,18 +65,18 @@ def test_dropout_generators_are_among_the_saved_variables():
 def test_resume_is_exact_with_what_is_kept_besides(tmp_path, kept):
     undisturbed, *expected = run(epochs=3, **kept)
     run(max_steps=10, checkpoint_dir=tmp_path, **kept)
-    resumed, *found = run(epochs=3, checkpoint_dir=tmp_path, resume=True, **kept)
+    resumed, *actual = run(epochs=3, checkpoint_dir=tmp_path, resume=True, **kept)
     assert untimed(resumed.history) == untimed(undisturbed.history)
-    for before, after in zip(arrays_of(*expected), arrays_of(*found), strict=True):
+    for before, after in zip(arrays_of(*expected), arrays_of(*actual), strict=True):
         np.testing.assert_array_equal(before, after)
 
 
 def test_a_finished_training_resumes_to_the_same_end(tmp_path):
     first, *expected = run(epochs=2, average_last=2, checkpoint_dir=tmp_path)
-    again, *found = run(epochs=2, average_last=2, checkpoint_dir=tmp_path, resume=True)
+    again, *actual = run(epochs=2, average_last=2, checkpoint_dir=tmp_path, resume=True)
     assert again.stopped_because == "all 2 epochs are done"
     assert untimed(again.history) == untimed(first.history)
-    for before, after in zip(arrays_of(*expected), arrays_of(*found), strict=True):
+    for before, after in zip(arrays_of(*expected), arrays_of(*actual), strict=True):
         np.testing.assert_array_equal(before, after)
 
 
@@ -85,11 +85,11 @@ def test_a_training_that_a_limit_ended_within_an_epoch_resumes_to_the_same_end(t
     """Killed before its model was saved: the history of the resumed run had no last epoch."""
     arguments = {"max_steps": 9, "validate": constant_validation, "checkpoint_dir": tmp_path, **kept}
     first, *expected = run(**arguments)
-    again, *found = run(**arguments, resume=True)
+    again, *actual = run(**arguments, resume=True)
     assert len(first.history) == 2
     assert untimed(again.history) == untimed(first.history)
     assert again[3:] == first[3:]
-    for before, after in zip(arrays_of(*expected), arrays_of(*found), strict=True):
+    for before, after in zip(arrays_of(*expected), arrays_of(*actual), strict=True):
         np.testing.assert_array_equal(before, after)
 
 

@@ -42,8 +42,8 @@ def runs(tmp_path_factory):
     tasks = [json.dumps({"cluster": cluster, "task": {"type": "worker", "index": index}}) for index in range(2)]
     workers = [start(folder, "multiworker:2", TF_CONFIG=task) for task in tasks]
     alone = start(folder, "none:1", "none:3")
-    (*silent, told) = finish([*workers, alone, start(folder, "mirrored:2")])
-    assert "Strategy: mirrored, on 2 CPUs." in told
+    (*silent, printed) = finish([*workers, alone, start(folder, "mirrored:2")])
+    assert "Strategy: mirrored, on 2 CPUs." in printed
     assert "Strategy: multiworker, worker 1 of 2, 1 devices in each." in silent[1]
     return folder
 
@@ -94,9 +94,9 @@ def test_both_workers_end_with_the_same_bits(runs, model):
 @pytest.mark.thorough
 @EVERY_SPLIT
 def test_with_dropout_the_validation_is_the_same_within_noise(runs, split):
-    whole, found = load(runs, "none-1-dropping-0"), load(runs, split.format("dropping"))
-    assert np.abs(found["losses"] / whole["losses"] - 1).max() > 1e-3  # other masks
-    np.testing.assert_allclose(found["validation"], whole["validation"], rtol=0.05)
+    whole, actual = load(runs, "none-1-dropping-0"), load(runs, split.format("dropping"))
+    assert np.abs(actual["losses"] / whole["losses"] - 1).max() > 1e-3  # other masks
+    np.testing.assert_allclose(actual["validation"], whole["validation"], rtol=0.05)
 
 
 @pytest.mark.thorough
@@ -134,8 +134,8 @@ print([copy.numpy().tolist() for copy in state.value.values])
 @pytest.mark.skipif(importlib.util.find_spec("jax") is None, reason="JAX is not installed")
 def test_jax_splits_over_devices_and_turns(tmp_path):
     flags = {"KERAS_BACKEND": "jax", "JAX_PLATFORMS": "cpu", "XLA_FLAGS": "--xla_force_host_platform_device_count=2"}
-    (told,) = finish([start(tmp_path, "none:1", "none:3", "mirrored:2", models=["transformer"], **flags)])
-    assert "Strategy: mirrored, on 2 devices of JAX." in told
+    (printed,) = finish([start(tmp_path, "none:1", "none:3", "mirrored:2", models=["transformer"], **flags)])
+    assert "Strategy: mirrored, on 2 devices of JAX." in printed
     whole = load(tmp_path, "none-1-transformer-0")
     for split in ("none-3", "mirrored-2"):
         assert_same_training(load(tmp_path, f"{split}-transformer-0"), whole)
