@@ -8,7 +8,7 @@ from keras_attention.server import ServerSettings
 
 
 def answers(translator, texts):
-    return [[one.text for one in found] for found in translator.hypotheses(texts, n_best=2)]
+    return [[one.text for one in each] for each in translator.hypotheses(texts, n_best=2)]
 
 
 @pytest.mark.slow

@@ -110,8 +110,8 @@ def test_search_in_a_graph(pair):
     options = {"beam_size": 3, "n_best": 2, "length_penalty": 1.0, "coverage_penalty": 0.0, "patience": 2.0}
     source_ids = np.array([[5, 7, END_ID, 0], [11, 5, 13, END_ID], [5, 7, END_ID, 0]], "int32")
     limits = np.array([7, 11, 7], "int32")
-    found, expected = (one.compiled.in_graph(13, **options, unknowns=False)(source_ids, limits) for one in pair)
-    for field, other in zip(found, expected, strict=True):
+    actual, expected = (one.compiled.in_graph(13, **options, unknowns=False)(source_ids, limits) for one in pair)
+    for field, other in zip(actual, expected, strict=True):
         np.testing.assert_allclose(field, other, atol=1e-4)
 
 
@@ -143,25 +143,25 @@ def candidate(length, log_prob, ended=True):
 def test_candidates_are_uncertain_if_a_dropped_one_could_win():
     """Two are asked for. What was dropped has at most the last's log probability and at most the longest's length."""
     limits = {"limit": 11, "beam_size": 2, "length_penalty": 2.0}
-    found = [candidate(3, -2.0), candidate(7, -2.1), candidate(3, -2.2)]
-    assert is_certain(found, most=3, n_best=1, **limits)  # -2.1 / (12 / 6)^2 is more than -2.2 / (12 / 6)^2
-    assert not is_certain(found, most=3, n_best=2, **limits)  # -2.0 / (8 / 6)^2 is less
-    assert is_certain(found, most=5, n_best=2, **limits)  # none was dropped
-    assert is_certain(found, most=3, n_best=2, **{**limits, "length_penalty": 0.0})
-    assert not is_certain(found, most=5, n_best=1, **{**limits, "limit": 5})  # longer than this sentence may be
-    assert not is_certain([*found, candidate(11, -9.0, ended=False)], most=5, n_best=1, **limits)
+    candidates = [candidate(3, -2.0), candidate(7, -2.1), candidate(3, -2.2)]
+    assert is_certain(candidates, most=3, n_best=1, **limits)  # -2.1 / (12 / 6)^2 is more than -2.2 / (12 / 6)^2
+    assert not is_certain(candidates, most=3, n_best=2, **limits)  # -2.0 / (8 / 6)^2 is less
+    assert is_certain(candidates, most=5, n_best=2, **limits)  # none was dropped
+    assert is_certain(candidates, most=3, n_best=2, **{**limits, "length_penalty": 0.0})
+    assert not is_certain(candidates, most=5, n_best=1, **{**limits, "limit": 5})  # longer than this sentence may be
+    assert not is_certain([*candidates, candidate(11, -9.0, ended=False)], most=5, n_best=1, **limits)
     alone = {"most": 1, "beam_size": 1, "n_best": 1, "length_penalty": 0.0}
     assert is_certain([candidate(11, -9.0, ended=False)], limit=11, **alone)
     assert not is_certain([candidate(11, -9.0)], limit=7, **alone)
 
 
 def test_which_hypotheses_exist_when_our_search_stops():
-    found = [candidate(3, -1.0), candidate(5, -2.0), candidate(5, -3.0), candidate(7, -0.5), candidate(11, -0.1, False)]
-    assert ended_in_time(found, 2) == found[:3]  # two of them end at the fifth step
-    assert ended_in_time(found, 4) == found[:4]
-    assert ended_in_time(found, 5) == ended_in_time(found, None) == found
-    assert ranked(found, 0.0)[0].length == 7
-    assert not ranked(found, 0.0)[-1].ended
+    given = [candidate(3, -1.0), candidate(5, -2.0), candidate(5, -3.0), candidate(7, -0.5), candidate(11, -0.1, False)]
+    assert ended_in_time(given, 2) == given[:3]  # two of them end at the fifth step
+    assert ended_in_time(given, 4) == given[:4]
+    assert ended_in_time(given, 5) == ended_in_time(given, None) == given
+    assert ranked(given, 0.0)[0].length == 7
+    assert not ranked(given, 0.0)[-1].ended
 
 
 @pytest.mark.slow

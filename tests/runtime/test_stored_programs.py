@@ -65,8 +65,8 @@ def graphs(cache):
 def test_weights_on_several_devices_are_not_stored(next_process):
     expected, cache = run(layer()), next_process()
     with tf.distribute.MirroredStrategy(["CPU:0"]).scope():
-        found = run(layer())
-    np.testing.assert_allclose(found["sum"], expected["sum"], rtol=1e-6)
+        actual = run(layer())
+    np.testing.assert_allclose(actual["sum"], expected["sum"], rtol=1e-6)
     assert not graphs(cache)
 
 
@@ -191,9 +191,9 @@ def test_arguments_and_results_may_be_nested(next_process, monkeypatch):
     for trace in (stored_programs._traced, no_tracing):
         next_process()
         monkeypatch.setattr(stored_programs, "_traced", trace)
-        found = stored_program(function, specs, layer(), "nested")(state, tf.constant(11.0))
-        tf.nest.assert_same_structure(found, expected, check_types=True)
-        for mine, its in zip(tf.nest.flatten(found), tf.nest.flatten(expected), strict=True):
+        actual = stored_program(function, specs, layer(), "nested")(state, tf.constant(11.0))
+        tf.nest.assert_same_structure(actual, expected, check_types=True)
+        for mine, its in zip(tf.nest.flatten(actual), tf.nest.flatten(expected), strict=True):
             np.testing.assert_array_equal(mine, its)
 
 
@@ -272,10 +272,10 @@ def test_a_program_that_cannot_be_stored_is_compiled_on_another_disk(next_proces
     expected = run(dense)
     monkeypatch.setattr(compile_cache, "_warned", [])
     monkeypatch.setattr(CompileCache, "move", lambda self: True)
-    with pytest.warns(UserWarning, match="is not used: No space left on device") as told:
-        found, plain = run_failing(dense, monkeypatch, error_of(cache, kind))
-    np.testing.assert_allclose(found["sum"], expected["sum"], rtol=1e-4)
-    assert (plain, len(told)) == (0, 1)
+    with pytest.warns(UserWarning, match="is not used: No space left on device") as caught:
+        actual, plain = run_failing(dense, monkeypatch, error_of(cache, kind))
+    np.testing.assert_allclose(actual["sum"], expected["sum"], rtol=1e-4)
+    assert (plain, len(caught)) == (0, 1)
 
 
 @pytest.mark.parametrize("kind", [tf.errors.ResourceExhaustedError, tf.errors.PermissionDeniedError])
@@ -284,10 +284,10 @@ def test_a_program_that_cannot_be_stored_gives_its_results_without_xla(next_proc
     expected = run(dense)
     monkeypatch.setattr(compile_cache, "_warned", [])
     monkeypatch.setattr(CompileCache, "move", lambda self: False)
-    with pytest.warns(UserWarning, match="is not used: No space left on device") as told:
-        found, plain = run_failing(dense, monkeypatch, error_of(cache, kind))
-    np.testing.assert_allclose(found["sum"], expected["sum"], rtol=1e-4)
-    assert (plain, len(told)) == (1, 1)
+    with pytest.warns(UserWarning, match="is not used: No space left on device") as caught:
+        actual, plain = run_failing(dense, monkeypatch, error_of(cache, kind))
+    np.testing.assert_allclose(actual["sum"], expected["sum"], rtol=1e-4)
+    assert (plain, len(caught)) == (1, 1)
 
 
 def test_a_stored_program_that_cannot_be_read_is_removed_and_compiled_anew(next_process, monkeypatch):
@@ -303,8 +303,8 @@ def test_a_stored_program_that_cannot_be_read_is_removed_and_compiled_anew(next_
     stored.chmod(0o600)
     error = error_of(cache, tf.errors.DataLossError, "Can't parse {}/xla_compile_cache__1.pb as binary proto")
     with warnings.catch_warnings(action="error"):
-        found, plain = run_failing(dense, monkeypatch, error)
-    np.testing.assert_allclose(found["sum"], expected["sum"], rtol=1e-6)
+        actual, plain = run_failing(dense, monkeypatch, error)
+    np.testing.assert_allclose(actual["sum"], expected["sum"], rtol=1e-6)
     assert not plain
     assert not stored.exists()
     assert not (cache.session / name).exists()
