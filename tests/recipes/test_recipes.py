@@ -138,10 +138,10 @@ def test_encoding_texts_needs_no_free_folder(run, tmp_path):
 
 def check_last_command(out):
     """The last line that a recipe prints has a command that uses the model."""
-    said, command = out.splitlines()[-1].split(" Try: ")
+    sentence, command = out.splitlines()[-1].split(" Try: ")
     words = shlex.split(command)
     assert words[0] == "keras-attention"
-    assert said == f"Saved to {words[words.index('--model') + 1]}."
+    assert sentence == f"Saved to {words[words.index('--model') + 1]}."
     assert cli.main(words[1:]) == 0
 
 
@@ -481,9 +481,9 @@ def test_two_files_and_a_start_from_what_was_trained_on_them(run, tmp_path):
     assert second.model.hidden_dim == 18
     for before, after in zip(first.model.trainable_weights, second.model.trainable_weights, strict=True):
         np.testing.assert_allclose(after, before, atol=1e-6)
-    told = json.loads((tmp_path / "second" / "metrics.json").read_text(encoding="utf-8"))
-    assert [line.split()[-1] for line in told["command"].splitlines()] == ["--out=first", "--out=second"]
-    assert ", then " in told["commit"]
+    metrics = json.loads((tmp_path / "second" / "metrics.json").read_text(encoding="utf-8"))
+    assert [line.split()[-1] for line in metrics["command"].splitlines()] == ["--out=first", "--out=second"]
+    assert ", then " in metrics["commit"]
     code, _, err = run(TRANSLATION, *files, "--start_from=first", "--hidden_dim=20", "--out=third")
     assert (code, "only --intermediate-dim may be larger" in err) == (2, True)
     code, *_ = run(TRANSLATION, "--config=first/config.json", "--epochs=1", "--out=fourth")
@@ -523,8 +523,8 @@ def test_training_elsewhere_on_jax(name, run, complains, tmp_path):
     code, out, _ = run(path, "--smoke", "--weights=there/trained", "--out=here")
     assert code == 0
     check_entry(tmp_path / "here", "3 March 2021")
-    told = json.loads((tmp_path / "here" / "metrics.json").read_text(encoding="utf-8"))
-    assert "--encoded=pairs.npz" in told["command"]
+    metrics = json.loads((tmp_path / "here" / "metrics.json").read_text(encoding="utf-8"))
+    assert "--encoded=pairs.npz" in metrics["command"]
     code, _, err = run(path, "--smoke", "--weights=there/trained", "--hidden_dim=32")
     assert (code, err.count("\n")) == (2, 1)
     assert "no weights for this model" in err
@@ -540,8 +540,8 @@ def test_a_language_model_is_trained_elsewhere_on_jax(run, tmp_path):
     code, out, _ = run(path, "--smoke", "--weights=there/trained_smoke", "--out=here")
     assert (code, "validation: loss per token" in out) == (0, True)
     assert ka.load(tmp_path / "here_smoke").generate("Return", max_tokens=5)
-    told = json.loads((tmp_path / "here_smoke" / "metrics.json").read_text(encoding="utf-8"))
-    assert "--encoded=tokens" in told["command"]
+    metrics = json.loads((tmp_path / "here_smoke" / "metrics.json").read_text(encoding="utf-8"))
+    assert "--encoded=tokens" in metrics["command"]
 
 
 @pytest.mark.thorough
@@ -566,8 +566,8 @@ def test_fine_tuning_elsewhere_on_jax(run, complains, tmp_path):
     assert temperature.min() > 0
     np.testing.assert_allclose(temperature, temperature[0, 0], rtol=1e-4)
     np.testing.assert_allclose(stored["output_dense.bias"] * temperature[0, 0], bias, rtol=1e-4)
-    told = json.loads((tmp_path / "here_smoke" / "metrics.json").read_text(encoding="utf-8"))
-    assert "--encoded=rows" in told["command"]
+    metrics = json.loads((tmp_path / "here_smoke" / "metrics.json").read_text(encoding="utf-8"))
+    assert "--encoded=rows" in metrics["command"]
     assert "no encoded examples" in complains(path, "--smoke", "--encoded=nowhere")
 
 
@@ -788,11 +788,11 @@ def test_recommendations_of_a_table(run, tmp_path):
 
 @pytest.mark.slow
 def test_generated_clicks_are_learned_best_with_the_history(run, tmp_path):
-    found = {}
+    results = {}
     for sequence in ("none", "transformer"):
         flags = [f"--sequence={sequence}", f"--out={sequence}", "--epochs=3", "--choose"]
         assert run(RECOMMEND, *flags)[0] == 0
         report = json.loads((tmp_path / sequence / "report.json").read_text(encoding="utf-8"))
-        found[sequence] = report["auc"][f"network, sequence {sequence}"]
+        results[sequence] = report["auc"][f"network, sequence {sequence}"]
         assert (tmp_path / sequence / "because.png").exists() == (sequence == "transformer")
-    assert found["transformer"] > found["none"] + 0.01
+    assert results["transformer"] > results["none"] + 0.01

@@ -38,8 +38,8 @@ def test_the_blend_is_better_and_the_card_says_what_each_part_has(kind, held, tm
     assert "blended with a bag of words" in capsys.readouterr().out
     after, entry = load_pipeline(tmp_path / "tiny"), read_entry(tmp_path / "tiny")
     assert "CARD.md" in verify_files(tmp_path / "tiny")
-    found = {score["metric"]: score["value"] for score in entry.metrics["scores"]}
-    assert held == "texts" or max(found.values()) > 90
+    actual = {score["metric"]: score["value"] for score in entry.metrics["scores"]}
+    assert held == "texts" or max(actual.values()) > 90
     assert 0 < entry.config["words"]["weight"] <= 1
     assert entry.metrics["limits"][-1].startswith("Without the bag of words, the network has ")
     assert "blend_with_words.py tiny --train train.tsv" in entry.metrics["command"]

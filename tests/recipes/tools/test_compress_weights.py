@@ -34,12 +34,12 @@ def test_stores_what_answers_the_same(tmp_path, changed):
 
 def test_a_score_may_fall_by_a_tenth_of_a_point():
     scores = [{"metric": "BLEU B", "value": 40.0, "signature": "s"}, {"metric": "chrF2", "value": 60.0}]
-    found = {"BLEU B": 39.91, "chrF2": 60.2, "exact match (%)": 3.0}
-    assert TOOL["compare"](scores, found) == (
+    actual = {"BLEU B": 39.91, "chrF2": 60.2, "exact match (%)": 3.0}
+    assert TOOL["compare"](scores, actual) == (
         [{"metric": "BLEU B", "value": 39.91, "signature": "s"}, {"metric": "chrF2", "value": 60.2}],
         [],
     )
-    assert TOOL["compare"](scores, {**found, "BLEU B": 39.89})[1] == ["BLEU B falls by 0.11 points"]
+    assert TOOL["compare"](scores, {**actual, "BLEU B": 39.89})[1] == ["BLEU B falls by 0.11 points"]
 
 
 @pytest.mark.slow
@@ -53,7 +53,7 @@ def test_the_card_has_the_scores_of_the_rounded_weights(tmp_path, monkeypatch):
     after = read_entry(tmp_path / "tiny")
     assert after.config["weights_dtype"] == "int8_deflate"
     assert after.metrics["limits"][-1].endswith("before the weights were rounded to integers.")
-    found = TOOL["measured"](tmp_path / "tiny", files)
+    actual = TOOL["measured"](tmp_path / "tiny", files)
     assert [score["value"] for score in after.metrics["scores"]] == [
-        found[score["metric"]] for score in before.metrics["scores"]
+        actual[score["metric"]] for score in before.metrics["scores"]
     ]

@@ -41,10 +41,10 @@ def test_the_same_seed_gives_the_same_table(tables):
 
 
 def test_additional_pairs_are_translations():
-    found = TOOL["additional_pairs"](PAIRS, seed=7)
-    assert 20 <= len(found) < len(PAIRS)
-    assert any(source.count("Tom") == 2 == target.count("Tom") for source, target in found)
-    for source, target in found:
+    actual = TOOL["additional_pairs"](PAIRS, seed=7)
+    assert 20 <= len(actual) < len(PAIRS)
+    assert any(source.count("Tom") == 2 == target.count("Tom") for source, target in actual)
+    for source, target in actual:
         assert sorted(re.findall(r"\d+", source)) == sorted(re.findall(r"\d+", target))
 
 

@@ -34,18 +34,18 @@ def test_packed_tensors(monkeypatch):
     rng = np.random.default_rng(2)
     tensors = {"matrix": rng.normal(size=(7, 311)) * rng.uniform(0.01, 5, (7, 1)), "vector": rng.normal(size=13)}
     tensors["zeros"], tensors["ids"] = np.zeros((3, 5)), np.arange(11)
-    found = pack.unpack_tensors(pack.pack_tensors(tensors, steps=10))
-    assert set(found) == {"matrix", "vector", "zeros"}  # integers, such as position ids, are left out
+    actual = pack.unpack_tensors(pack.pack_tensors(tensors, steps=10))
+    assert set(actual) == {"matrix", "vector", "zeros"}  # integers, such as position ids, are left out
     rms = np.sqrt((tensors["matrix"] ** 2).mean(axis=1, keepdims=True))
-    assert np.all(np.abs(found["matrix"] - tensors["matrix"]) <= 0.5 * rms / 10 * 1.001)
-    np.testing.assert_array_equal(found["vector"], tensors["vector"].astype(np.float32))
-    np.testing.assert_array_equal(found["zeros"], 0)
+    assert np.all(np.abs(actual["matrix"] - tensors["matrix"]) <= 0.5 * rms / 10 * 1.001)
+    np.testing.assert_array_equal(actual["vector"], tensors["vector"].astype(np.float32))
+    np.testing.assert_array_equal(actual["zeros"], 0)
 
 
 def test_phrases_of_a_tree(monkeypatch):
-    found = load("pack", monkeypatch).phrases(TREE)
+    actual = load("pack", monkeypatch).phrases(TREE)
     expected = [("-1", "the"), ("-1", "worst"), ("-1", "-lrb-"), ("1", "film"), ("1", "-lrb- film")]
-    assert found == [*expected, ("0", "worst -lrb- film"), ("1", "the worst -lrb- film")]
+    assert actual == [*expected, ("0", "worst -lrb- film"), ("1", "the worst -lrb- film")]
 
 
 @pytest.mark.parametrize("most", [256, 11])
@@ -54,17 +54,17 @@ def test_ids_of_teacher_and_student(monkeypatch, most):
     texts = load("texts", monkeypatch)
     pieces = VOCABULARY.read_text(encoding="utf-8").split("\n")[:-1]
     fewer = [piece for i, piece in enumerate(pieces) if i % 3 or len(piece.removeprefix("##")) == 1 or "[" in piece]
-    found = texts.texts_to_ids(texts.Tokenizer(fewer, pieces), TEXTS, most, most)
-    sides = ((pieces, found.teacher, found.teacher_lengths), (fewer, found.student, found.student_lengths))
+    actual = texts.texts_to_ids(texts.Tokenizer(fewer, pieces), TEXTS, most, most)
+    sides = ((pieces, actual.teacher, actual.teacher_lengths), (fewer, actual.student, actual.student_lengths))
     for vocabulary, ids, lengths in sides:
         tokenizer = WordPieceTokenizer(vocabulary)
         rows = np.split(ids, np.cumsum(lengths)[:-1])
         for row, expected in zip(rows, tokenizer.encode(TEXTS), strict=True):
             expected = expected[texts.without_middle(len(expected), most - 2)]
             np.testing.assert_array_equal(row, [tokenizer.start_id, *expected, tokenizer.end_id])
-    assert not np.array_equal(found.teacher_lengths, found.student_lengths) or most < 256
-    places = np.split(found.source, np.cumsum(found.student_lengths)[:-1])
-    for row, length in zip(places, found.teacher_lengths, strict=True):
+    assert not np.array_equal(actual.teacher_lengths, actual.student_lengths) or most < 256
+    places = np.split(actual.source, np.cumsum(actual.student_lengths)[:-1])
+    for row, length in zip(places, actual.teacher_lengths, strict=True):
         assert (row[0], row[-1]) == (0, length - 1)
         assert np.all(np.diff(row) >= 0)
 
@@ -96,9 +96,9 @@ def test_the_encoder_is_ours(monkeypatch):
     ids = np.random.default_rng(5).integers(1, 53, (3, 13))
     ids[1, 7:] = 0
     with torch.no_grad():
-        found = theirs(torch.tensor(ids), torch.tensor(ids > 0)).numpy()
+        actual = theirs(torch.tensor(ids), torch.tensor(ids > 0)).numpy()
     expected = np.asarray(ours({"token_ids": ids}))
-    np.testing.assert_allclose(found[ids > 0], expected[ids > 0], atol=2e-5)
+    np.testing.assert_allclose(actual[ids > 0], expected[ids > 0], atol=2e-5)
 
 
 def test_batches(monkeypatch):
@@ -109,9 +109,9 @@ def test_batches(monkeypatch):
     lengths = rng.integers(2, 41, 101)
     corpus = batches.Corpus(np.arange(1, lengths.sum() + 1), lengths)
     chosen = rng.permutation(101)[:67]
-    found = corpus.batches(131, rng, chosen)
-    assert sorted(np.concatenate(found)) == sorted(chosen)
-    for batch in found:
+    batches_made = corpus.batches(131, rng, chosen)
+    assert sorted(np.concatenate(batches_made)) == sorted(chosen)
+    for batch in batches_made:
         ids, mask, segments = corpus.batch(batch, sep=-1)
         assert segments is None
         assert len(batch) == 1 or ids.numel() <= 131

@@ -29,10 +29,10 @@ def test_the_scores_are_those_of_the_answers(tmp_path, capsys):
     TOOL["main"]([str(folder), "--languages", "en", "de", "--set", f"own={tmp_path / 'own.tsv'}"])
     answers = ka.load(folder).translate(sources)
     bleu, characters = bleu_tradition_b(answers, references), chrf(answers, references)
-    found = capsys.readouterr().out
-    assert f"| own | {len(sources)} | tiny | {bleu.score:.2f} | {characters.score:.2f} |" in found
-    assert bleu.signature in found
-    assert characters.signature in found
+    actual = capsys.readouterr().out
+    assert f"| own | {len(sources)} | tiny | {bleu.score:.2f} | {characters.score:.2f} |" in actual
+    assert bleu.signature in actual
+    assert characters.signature in actual
 
 
 def test_a_table_of_other_languages_is_refused(tmp_path, capsys):
