@@ -53,8 +53,8 @@ def test_draws_every_token_cell_and_head(page, weights):
 def test_a_click_shows_the_attention_of_a_token(page, weights):
     token(page, "row 1").click()
     mean = weights.mean(axis=(0, 1))[1]
-    told = named(page, "told").text
-    assert told.startswith(f"“Hund” attends most to “{READ[mean.argmax()]}” {100 * mean.max():.0f} %")
+    shown = named(page, "told").text
+    assert shown.startswith(f"“Hund” attends most to “{READ[mean.argmax()]}” {100 * mean.max():.0f} %")
     assert token(page, "row 1").get_attribute("aria-pressed") == "true"
     token(page, "row 1").send_keys("\ue00c")  # Escape
     assert named(page, "told").text == ""
@@ -160,9 +160,9 @@ def test_the_dimensions_of_a_head_add_up_to_its_weights(pieces_page):
     np.testing.assert_allclose([float(row[2]) for row in rows], 100 * attention.weights[0, 1, 2], atol=0.8)
     product = page.find_elements("css selector", "#neurons tbody tr")[1].find_elements("css selector", "canvas")[1]
     ActionChains(page).move_to_element_with_offset(product, -product.size["width"] // 2 + 3, 0).click().perform()
-    told = named(page, "neuron").text
-    assert told.startswith("Dimension 1: query")
-    assert told.endswith(f"= {query[0] * keys[0, 0] / 8**0.5:.2f}")
+    shown = named(page, "neuron").text
+    assert shown.startswith("Dimension 1: query")
+    assert shown.endswith(f"= {query[0] * keys[0, 0] / 8**0.5:.2f}")
     assert complaints(page) == []
 
 

@@ -101,11 +101,11 @@ def test_time_is_from_left_to_right_and_high_bands_are_above():
 
 def test_similarities_are_cosines():
     vectors = np.random.default_rng(5).normal(size=(11, 3))
-    found = position_similarities(vectors)
+    actual = position_similarities(vectors)
     for i in range(11):
         for j in range(11):
             expected = sum(vectors[i] * vectors[j]) / (sum(vectors[i] ** 2) * sum(vectors[j] ** 2)) ** 0.5
-            assert found[i, j] == pytest.approx(expected)
+            assert actual[i, j] == pytest.approx(expected)
     assert np.isfinite(position_similarities(np.zeros((2, 3)))).all()
 
 
