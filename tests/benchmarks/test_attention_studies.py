@@ -159,9 +159,9 @@ def test_a_training_is_measured(study, command, tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("KERAS_ATTENTION_EAGER", "1")  # compiles nothing
     names = {"norm": "neither", "lengths": "without attention, up to 4"}
     command(study, "--seeds", 3, "--up-to", 9, 4, "--only", names[study])
-    (found,) = json.loads((tmp_path / f"{study}.json").read_text(encoding="utf-8"))["results"][names[study]].values()
-    assert 2 < found["loss"] < 9  # log 41 is 3.7
-    assert 0 <= found["BLEU"] <= 100
-    assert found["training pairs"] < 50
-    assert len(found["BLEU by length"]) == (2 if study == "lengths" else 1)
+    (answer,) = json.loads((tmp_path / f"{study}.json").read_text(encoding="utf-8"))["results"][names[study]].values()
+    assert 2 < answer["loss"] < 9  # log 41 is 3.7
+    assert 0 <= answer["BLEU"] <= 100
+    assert answer["training pairs"] < 50
+    assert len(answer["BLEU by length"]) == (2 if study == "lengths" else 1)
     assert f"| {names[study]} |" in capsys.readouterr().out

@@ -46,20 +46,20 @@ def broken_lines(break_code, source, numbers=None):
 def test_each_break_is_valid_python_with_another_meaning(break_code, name):
     source = (BENCHMARKS.parent / "keras_attention" / "decoding" / f"{name}.py").read_bytes()
     lines = set(range(140, 160))
-    found = break_code.breaks_of(source, name, lines)
-    assert len(found) > 10
-    for each in found:
+    actual = break_code.breaks_of(source, name, lines)
+    assert len(actual) > 10
+    for each in actual:
         broken = each.apply(source)
         assert ast.dump(ast.parse(broken)) != ast.dump(ast.parse(source))
         assert each.line in lines
-    assert len({each.apply(source) for each in found}) == len(found)
+    assert len({each.apply(source) for each in actual}) == len(actual)
 
 
 def test_docstrings_comments_texts_and_type_hints_stay(break_code):
     source = SOURCE.encode()
-    found = break_code.breaks_of(source)
-    assert found
-    for each in found:
+    actual = break_code.breaks_of(source)
+    assert actual
+    for each in actual:
         broken = each.apply(source).decode()
         for text in ('"""Halves 2 numbers if x < 3 and y."""', '"""Not 1, and not 2', "# 5 < 6", "top_p: float"):
             assert text in broken
@@ -103,9 +103,9 @@ def test_docstrings_comments_texts_and_type_hints_stay(break_code):
     ],
 )
 def test_the_mistakes_of_a_line(break_code, line, expected):
-    found = broken_lines(break_code, SOURCE, {line})
-    found = {text.removeprefix("def nucleus(logits, ").removesuffix("):") for text in found} if line == 4 else {*found}
-    assert expected <= found
+    lines = broken_lines(break_code, SOURCE, {line})
+    lines = {text.removeprefix("def nucleus(logits, ").removesuffix("):") for text in lines} if line == 4 else {*lines}
+    assert expected <= lines
 
 
 def test_a_name_is_left_undefined_by_no_break(break_code):

@@ -85,6 +85,6 @@ def test_both_engines_translate_with_one_thread(tmp_path):
     environment = {**os.environ, "PYTHONPATH": str(BENCHMARKS.parent)}
     done = subprocess.run(command, capture_output=True, text=True, env=environment)
     assert done.returncode == 0, done.stderr
-    found = re.findall(r"^beam (\d)  batch (\d+)  threads 1  engine (\w+)", done.stdout, re.MULTILINE)
+    actual = re.findall(r"^beam (\d)  batch (\d+)  threads 1  engine (\w+)", done.stdout, re.MULTILINE)
     engines = ("ours", "ctranslate2", "ctranslate2_int8", "limit")
-    assert found == [(beam, batch, engine) for beam in "14" for batch in ("1", "64") for engine in engines]
+    assert actual == [(beam, batch, engine) for beam in "14" for batch in ("1", "64") for engine in engines]

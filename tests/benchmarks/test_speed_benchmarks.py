@@ -283,14 +283,14 @@ def test_tables_too_small_for_a_tool_are_errors_of_one_line(tmp_path, monkeypatc
             "has one row. Expected: at least two",
         ),
     }
-    for name, (arguments, told) in given.items():
+    for name, (arguments, message) in given.items():
         monkeypatch.setattr(sys, "argv", [name, *map(str, arguments)])
         with pytest.raises(SystemExit) as ended:
             runpy.run_path(str(TOOLS / name), run_name="__main__")
         assert ended.value.code == 2
-        assert told in capsys.readouterr().err
+        assert message in capsys.readouterr().err
         monkeypatch.setattr(sys, "argv", [*sys.argv, "--debug"])
-        with pytest.raises(UserError, match=told):
+        with pytest.raises(UserError, match=message):
             runpy.run_path(str(TOOLS / name), run_name="__main__")
 
 
@@ -367,9 +367,9 @@ def test_language_models_of_equal_size(tmp_path):
     assert any(
         re.search(r"^\| LSTM \| \d\.\d+ \| [\d,]+ \| [\d,]+ \| [\d,]+ \| [\d,]+ \| n \| n \|$", line) for line in lines
     )
-    found = json.loads((tmp_path / "one.json").read_text(encoding="utf-8"))["results"]["lstm"]
-    assert len(found["loss by position"]) == 16
-    assert abs(found["parameters"] / 9000 - 1) < 0.25
+    actual = json.loads((tmp_path / "one.json").read_text(encoding="utf-8"))["results"]["lstm"]
+    assert len(actual["loss by position"]) == 16
+    assert abs(actual["parameters"] / 9000 - 1) < 0.25
     assert (tmp_path / "one.png").stat().st_size > 1000
 
 
@@ -377,9 +377,9 @@ def test_all_phrases_of_a_tree_are_read(monkeypatch):
     monkeypatch.syspath_prepend(BENCHMARKS)
     from recurrent_classifiers import phrases
 
-    found = phrases("(3 (2 It) (4 (2 really) (3 works)))")
+    actual = phrases("(3 (2 It) (4 (2 really) (3 works)))")
     expected = [(2, "it"), (2, "really"), (3, "works"), (4, "really works"), (3, "it really works")]
-    assert [(label, " ".join(words)) for label, words in found] == expected
+    assert [(label, " ".join(words)) for label, words in actual] == expected
     for line in ("(3 (2 It)", "It works", "(x It)"):
         with pytest.raises(UserError, match=r"Not a tree: .* Expected: \(3 \(2 It\) \(4 works\)\)"):
             phrases(line)
