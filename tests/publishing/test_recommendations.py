@@ -55,20 +55,20 @@ def test_recommends_the_most_probable_new_items():
     model, data = make()
     known, _ = split_by_time(data)
     own = known[data.users[known] == 7]
-    found = recommend(model, data, 7, known, LENGTH, most=3)
-    names = [one.item for one in found]
+    items = recommend(model, data, 7, known, LENGTH, most=3)
+    names = [one.item for one in items]
     assert not {data.item_names.index(name) for name in names} & set(data.items[own])
-    assert sorted((one.probability for one in found), reverse=True) == [one.probability for one in found]
+    assert sorted((one.probability for one in items), reverse=True) == [one.probability for one in items]
     history = [f"{data.item_names[data.items[row]]}: {('no', 'yes')[data.answers[row] - 1]}" for row in own[-LENGTH:]]
-    assert found[0].history == history
-    assert 0 < found[0].weights.sum() < 1  # the rest is the target's own
+    assert items[0].history == history
+    assert 0 < items[0].weights.sum() < 1  # the rest is the target's own
     # The same as a target that the user answers next, right after the last known one.
     item = data.item_names.index(names[0])
     changed = [column.copy() for column in (data.items, data.times)]
     changed[0][own[-1] + 1], changed[1][own[-1] + 1] = item, data.times[own[-1]]
     after = replace(data, items=changed[0], times=changed[1])
     inputs = HistoryBatches(after, own, LENGTH, 1).inputs(own[-1:] + 1)
-    assert probabilities(model, after, inputs)[0] == pytest.approx(found[0].probability, rel=1e-5)
+    assert probabilities(model, after, inputs)[0] == pytest.approx(items[0].probability, rel=1e-5)
 
 
 @pytest.mark.parametrize("sequence", ["transformer", "mean"])

@@ -57,9 +57,9 @@ def test_the_threshold_of_low_scores_comes_from_the_validation_sentences(tmp_pat
     sides = {"train": ([], []), "validation": ([*sentences, "", *sentences], []), "test": (ENGLISH, ISO_DATES[:1] * 4)}
     data = TranslationData("tiny", "en", target_language, **sides, origin={"name": "x", "terms": "x", "link": ""})
     translator = Translator(*tiny_parts(), DECODING, target_language=target_language)
-    told = {"description": "x", "settings": {}, "seed": 1, "facts": {"command": "", "commit": "", "hardware": ""}}
+    facts = {"description": "x", "settings": {}, "seed": 1, "facts": {"command": "", "commit": "", "hardware": ""}}
     result = SimpleNamespace(history=[], seconds=0.0)
-    trained_entries.write_trained(tmp_path / "tiny", translator, data, result=result, **told)
+    trained_entries.write_trained(tmp_path / "tiny", translator, data, result=result, **facts)
     entry = read_entry(tmp_path / "tiny")
     different = list(dict.fromkeys(sentences))
     means = [best.log_prob / len(best.tokens) for best, *_ in translator.hypotheses(different)]
