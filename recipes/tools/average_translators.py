@@ -68,21 +68,21 @@ def seeds_table(loaded, measured, average):
     return {"title": "By seed", "columns": columns, "rows": rounded}
 
 
-def told_of(loaded, scores, table, examples):
+def metrics_of(loaded, scores, table, examples):
     """The facts in metrics.json about the averaged weights: all commands that led to them, each once."""
-    told = [one.entry.metrics for one in loaded]
+    metrics = [one.entry.metrics for one in loaded]
     facts = run_facts()
-    commands = dict.fromkeys(line for one in told for line in one["command"].split("\n"))
-    commits = dict.fromkeys(commit for one in told for commit in one["commit"].split(", then "))
+    commands = dict.fromkeys(line for one in metrics for line in one["command"].split("\n"))
+    commits = dict.fromkeys(commit for one in metrics for commit in one["commit"].split(", then "))
     return {
-        **told[0],
+        **metrics[0],
         "command": "\n".join([*commands, facts["command"]]),
         "commit": ", then ".join(dict.fromkeys([*commits, facts["commit"]])),
-        "minutes": sum(one["minutes"] for one in told),
-        "seeds": sorted({seed for one in told for seed in one["seeds"]}),
+        "minutes": sum(one["minutes"] for one in metrics),
+        "seeds": sorted({seed for one in metrics for seed in one["seeds"]}),
         "scores": scores,
         "examples": examples,
-        "tables": [*told[0].get("tables", ()), table],
+        "tables": [*metrics[0].get("tables", ()), table],
     }
 
 
@@ -131,7 +131,7 @@ def main():
         model,
         tokenizers,
         about={**{name: config[name] for name in about}, "low_score_threshold": threshold},
-        metrics={**told_of(loaded, average[1], table, examples), "low_score": rule},
+        metrics={**metrics_of(loaded, average[1], table, examples), "low_score": rule},
         weights_dtype="float16",
         overwrite=arguments.overwrite,
     )

@@ -101,22 +101,22 @@ def main(arguments=None):
     before = {score["metric"]: score["value"] for score in entry.metrics["scores"]}
     if options.validation:
         validation = read_examples(options.validation, *columns)[0]
-        told = blend(classifier, task, train, validation)
+        sentence = blend(classifier, task, train, validation)
     else:
         validation = test  # unused: only multilabel tasks have thresholds
         if task.kind == "multilabel":
             raise UserError("The thresholds of a multilabel task need --validation.")
-        told = blend_equally(classifier, task, train, read_lines(options.unlabelled))
-    found = measure(classifier, test)
+        sentence = blend_equally(classifier, task, train, read_lines(options.unlabelled))
+    measured = measure(classifier, test)
     words = bag_of_words_scores(classifier.blend.words, validation, test, task)
-    report = found._replace(where=entry.metrics["scores"][0]["set"], baseline=words)
-    write_measured(options.folder, classifier, report, test, changed(entry.metrics, told, before, options),
+    report = measured._replace(where=entry.metrics["scores"][0]["set"], baseline=words)
+    write_measured(options.folder, classifier, report, test, changed(entry.metrics, sentence, before, options),
                    language=entry.config["language"], overwrite=True, weights_dtype=entry.config["weights_dtype"],
                    tables=[table for table in entry.metrics["tables"] if table["title"] not in REPLACED])  # fmt: skip
-    print(told, f"network alone on the test: {before}", f"together: {found.scores}", sep="\n")
+    print(sentence, f"network alone on the test: {before}", f"together: {measured.scores}", sep="\n")
 
 
-def changed(metrics, told, before, options):
+def changed(metrics, sentence, before, options):
     """The fields of metrics.json for the blend, without those that `write_measured` adds."""
     given = {name: getattr(options, name) for name in ("train", "validation", "unlabelled", "test")}
     given = {name: Path(path).name for name, path in given.items() if path}
@@ -126,7 +126,7 @@ def changed(metrics, told, before, options):
     alone = ", ".join(f"{name} {value:.2f}" for name, value in before.items())
     kept = {name: value for name, value in metrics.items() if name not in ("scores", "tables", "pictures", "examples")}
     return kept | {
-        "description": f"{metrics['description']} {told}",
+        "description": f"{metrics['description']} {sentence}",
         "command": f"{metrics['command']}\n{command}",
         "commit": f"{metrics['commit']}, then {run_facts()['commit']}",
         "limits": [*metrics["limits"], f"Without the bag of words, the network has {alone} on the same test rows."],

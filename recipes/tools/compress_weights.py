@@ -77,15 +77,15 @@ def measured(folder, test_set):
     report = json.loads(path.read_text(encoding="utf-8"))
     if "scores" in report:
         return report["scores"]
-    found = {name: report[key]["score"] for name, key in TRANSLATION_SCORES.items() if key in report}
-    return {**found, "exact match (%)": report["exact_match"]}
+    scores = {name: report[key]["score"] for name, key in TRANSLATION_SCORES.items() if key in report}
+    return {**scores, "exact match (%)": report["exact_match"]}
 
 
-def compare(scores, found):
+def compare(scores, measured_scores):
     """The scores of a card with the values that were found, and a list of those that have become worse."""
-    lost = {score["metric"]: score["value"] - found[score["metric"]] for score in scores}
+    lost = {score["metric"]: score["value"] - measured_scores[score["metric"]] for score in scores}
     problems = [f"{name} falls by {points:.2f} points" for name, points in lost.items() if points > MOST_LOST]
-    return [{**score, "value": found[score["metric"]]} for score in scores], problems
+    return [{**score, "value": measured_scores[score["metric"]]} for score in scores], problems
 
 
 def main(arguments=None):

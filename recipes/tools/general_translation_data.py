@@ -175,13 +175,13 @@ def main(arguments=None):
     for source in given.source:
         path, _, amount = source.partition("=")
         times, share = times_and_share(amount, source)
-        found = [pair for pair in read_pairs(path, given.languages) if fits(pair, given.most_words)]
-        found = list(dict.fromkeys(found))
+        chosen = [pair for pair in read_pairs(path, given.languages) if fits(pair, given.most_words)]
+        chosen = list(dict.fromkeys(chosen))
         if share < 1:
-            found = random.Random(given.seed).sample(found, round(share * len(found)))
-        print(f"{path}: {len(found):,} pairs, {times} times")
-        pairs += found
-        repeated += found * (times - 1)
+            chosen = random.Random(given.seed).sample(chosen, round(share * len(chosen)))
+        print(f"{path}: {len(chosen):,} pairs, {times} times")
+        pairs += chosen
+        repeated += chosen * (times - 1)
     if not pairs:
         raise UserError("The sources have no pairs that fit. Expected: at least one; see --most-words and =SHARE.")
     made = additional_pairs(pairs, given.seed)

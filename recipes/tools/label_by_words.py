@@ -29,10 +29,10 @@ def teacher(texts, labels):
     words = TfidfVectorizer(
         ngram_range=(1, 3), min_df=3, sublinear_tf=True, token_pattern=r"(?u)\b\w+\b|[!?]", strip_accents="unicode"
     )
-    found = words.fit_transform(map(plain, texts))
-    sums = [1 + np.asarray(found[labels == label].sum(axis=0)).ravel() for label in (0, 1)]
+    counts = words.fit_transform(map(plain, texts))
+    sums = [1 + np.asarray(counts[labels == label].sum(axis=0)).ravel() for label in (0, 1)]
     ratios = np.log(sums[1] / sums[1].sum()) - np.log(sums[0] / sums[0].sum())
-    judge = LogisticRegression(C=100.0, max_iter=300).fit(found.multiply(ratios).tocsr(), labels)
+    judge = LogisticRegression(C=100.0, max_iter=300).fit(counts.multiply(ratios).tocsr(), labels)
     return lambda texts: judge.predict_proba(words.transform(map(plain, texts)).multiply(ratios).tocsr())[:, 1]
 
 
@@ -53,7 +53,7 @@ def main():
     parser.add_argument("--debug", action="store_true", help="show the traceback of an error")
     arguments = parser.parse_args()
     columns = arguments.text, arguments.label
-    train, said = read_examples(arguments.table, *columns)
+    train, summary = read_examples(arguments.table, *columns)
     task = find_task(train.labels, task="binary")
     known = set(train.texts)
     if arguments.without:
@@ -69,7 +69,7 @@ def main():
     ]
     with whole_file(arguments.out) as file:
         file.writelines(["\t".join(columns) + "\n", *rows])
-    print(f"{said}; {len(rows):,} of {len(texts):,} texts labelled")
+    print(f"{summary}; {len(rows):,} of {len(texts):,} texts labelled")
 
 
 if __name__ == "__main__":

@@ -49,8 +49,8 @@ def held_out(folder):
 
     training = read_entry(folder).metrics.get("training", {})
     former_name = {"validation_split": "validation_share"}
-    found = {name: training.get(name, training.get(former_name.get(name))) for name in ("validation_split", "seed")}
-    return {name: value for name, value in found.items() if value is not None}
+    settings = {name: training.get(name, training.get(former_name.get(name))) for name in ("validation_split", "seed")}
+    return {name: value for name, value in settings.items() if value is not None}
 
 
 def main(arguments=None):

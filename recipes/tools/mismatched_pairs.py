@@ -29,10 +29,10 @@ def main():
     parser.add_argument("--debug", action="store_true", help="show the traceback of an error")
     arguments = parser.parse_args()
     columns = arguments.text, arguments.text_b, arguments.label
-    examples, said = read_examples(arguments.table, arguments.text, arguments.label, arguments.text_b)
+    examples, summary = read_examples(arguments.table, arguments.text, arguments.label, arguments.text_b)
     if arguments.label_of_them not in examples.labels:
-        found = ", ".join(map(repr, sorted(set(examples.labels))[:10]))
-        raise UserError(f"--label-of-them {arguments.label_of_them!r} is no label of the table. Found: {found}")
+        labels = ", ".join(map(repr, sorted(set(examples.labels))[:10]))
+        raise UserError(f"--label-of-them {arguments.label_of_them!r} is no label of the table. Found: {labels}")
     rows = list(zip(examples.texts, examples.texts_b, examples.labels, strict=True))
     draw, count = random.Random(arguments.seed), len(rows)
     if count < 2:
@@ -44,7 +44,7 @@ def main():
     with whole_file(arguments.out) as file:
         for row in [columns, *rows]:
             file.write("\t".join(" ".join(field.split()) for field in row) + "\n")
-    print(f"{said}; {arguments.count:,} pairs added")
+    print(f"{summary}; {arguments.count:,} pairs added")
 
 
 if __name__ == "__main__":

@@ -96,7 +96,7 @@ def main():
         if one.entry.config["words"] is not None:
             raise UserError(f"{one.entry.folder} is blended with a bag of words. Train it again with --blend none.")
     classifier = averaged(loaded)
-    first, told = loaded[0].entry, [one.entry.metrics for one in loaded]
+    first, trained = loaded[0].entry, [one.entry.metrics for one in loaded]
     words = next(table for table in first.metrics["tables"] if table["title"] == BESIDE_WORDS)
     report = measure(classifier, test)._replace(
         baseline=dict(zip(words["columns"][1:], words["rows"][1][1:], strict=True))
@@ -104,7 +104,7 @@ def main():
     tables = []
     if len(folders) > 1:
         tables = [seeds_table({seed: measure(load_pipeline(folder), test) for seed, folder in folders.items()}, report)]
-    minutes = sum(metrics["minutes"] for metrics in told)
+    minutes = sum(metrics["minutes"] for metrics in trained)
     metrics = {**first.metrics, **facts, "seeds": arguments.seeds, "minutes": minutes}
     given = {"language": first.config["language"], "tables": tables, "weights_dtype": "float16"}
     given["overwrite"] = arguments.overwrite

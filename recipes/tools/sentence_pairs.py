@@ -106,22 +106,22 @@ class Noise:
 
     def pairs(self, document):
         """Yields (sentence, sentence, label) for pairs from a document."""
-        found = sentences(document)
-        if len(found) < FEWEST_SENTENCES:
+        parts = sentences(document)
+        if len(parts) < FEWEST_SENTENCES:
             return
-        words = [set(map(bare, sentence)) - COMMON for sentence in found]
-        for i in self.random.permutation(len(found))[:MOST_PAIRS]:
-            sentence, other = found[i], found[self.random.integers(len(found))]
+        words = [set(map(bare, sentence)) - COMMON for sentence in parts]
+        for i in self.random.permutation(len(parts))[:MOST_PAIRS]:
+            sentence, other = parts[i], parts[self.random.integers(len(parts))]
             kind = self.random.random()
             if kind < 0.5:
                 second, label = self.reword(sentence, other), SAME
             elif kind < 0.75:
-                near = [found[j] for j in range(max(0, i - NEIGHBOURS), min(len(found), i + NEIGHBOURS + 1)) if j != i]
+                near = [parts[j] for j in range(max(0, i - NEIGHBOURS), min(len(parts), i + NEIGHBOURS + 1)) if j != i]
                 second, label = self.replace(sentence, near), DIFFERENT
                 if second is not None and self.random.random() < 0.7:
                     second = self.reword(second, other)
             else:
-                second, label = found[most_alike(words, i)], DIFFERENT
+                second, label = parts[most_alike(words, i)], DIFFERENT
             if second is None or (label == DIFFERENT and second == sentence):
                 continue
             pair = (sentence, second) if self.random.random() >= 0.5 else (second, sentence)
