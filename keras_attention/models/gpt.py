@@ -267,9 +267,9 @@ class GPT(SequenceLogits, keras.Model):
         x, rotation = self._embedded(token_ids, ops.broadcast_to(position, (batch_size, beams)))  # (B, k, D)
         places = ops.tile(ops.arange(beams, dtype="int32"), (batch_size,))[:, None]  # (N, 1)
         ancestors = ops.slice_update(state["ancestors"], (0, step), places)  # (N, L)
-        wrote = ops.equal(ancestors[:, :, None], ops.arange(beams, dtype="int32"))  # (N, L, k)
+        owned = ops.equal(ancestors[:, :, None], ops.arange(beams, dtype="int32"))  # (N, L, k)
         before = ops.broadcast_to(memory["mask"][:, None, :-1], (batch_size, beams, length - 1))
-        lineage = ops.concatenate([before, ops.reshape(wrote, (batch_size, beams, -1))], axis=-1)  # (B, k, P - 1 + L k)
+        allowed = ops.concatenate([before, ops.reshape(owned, (batch_size, beams, -1))], axis=-1)  # (B, k, P - 1 + L k)
         positions = None
         if self.attention_pattern is not None or self.positions == "relative":
             cached = self._cached_positions(memory["mask"], ops.shape(ancestors)[1], beams)  # (B, P - 1 + L k)
@@ -278,7 +278,7 @@ class GPT(SequenceLogits, keras.Model):
         for layer, cache in zip(self.decoder_layers, state["shared"]["caches"], strict=True):
             x, cache = layer(
                 x,
-                decoder_attention_mask=lineage,
+                decoder_attention_mask=allowed,
                 self_attention_cache=cache,
                 self_attention_cache_update_index=length - 1 + step * beams,
                 rotation=rotation,

@@ -324,8 +324,8 @@ class Transformer(SequenceLogits, keras.Model):
         new["ancestors"] = ops.slice_update(state["ancestors"], (0, position), places)  # (N, L)
         allowed = None
         if beams > 1:
-            wrote = ops.equal(new["ancestors"][:, :, None], ops.arange(beams, dtype="int32"))  # (N, L, k)
-            allowed = ops.reshape(wrote, (batch_size, beams, -1))
+            owned = ops.equal(new["ancestors"][:, :, None], ops.arange(beams, dtype="int32"))  # (N, L, k)
+            allowed = ops.reshape(owned, (batch_size, beams, -1))
         options = {"decoder_attention_mask": allowed, "self_attention_cache_update_index": position * beams}
         return [{"self_attention_cache": cache, **options} for cache in state["shared"]["caches"]], new
 

@@ -55,18 +55,18 @@ class SpeechAttention(NamedTuple):
         width = float(np.clip(INCHES_PER_SECOND * self.seconds, NARROWEST, WIDEST))
         heights = 1.3, ROW * lines
         figure = Figure(figsize=(width, sum(heights) + 1.1), layout="constrained")
-        sound, look = figure.subplots(2, 1, sharex=True, height_ratios=heights)
+        sound, alignment = figure.subplots(2, 1, sharex=True, height_ratios=heights)
         place = {"aspect": "auto", "interpolation": "nearest", "vmin": 0, "vmax": 1}
         sound.imshow(self.values.T, cmap="magma", origin="lower", extent=(0, self.seconds, 0, 1), **place)
         sound.set_yticks([])
         sound.set_ylabel("low to high", size=7.0)
         sound.set_title(title, family=families, size=10.0, loc="left", parse_math=False)
         if words:
-            look.imshow(self.weights, cmap="Blues", extent=(0, self.seconds, lines, 0), **place)
-        look.set_yticks(np.arange(len(words)) + 0.5, words, size=8.0, family=families, parse_math=False)
-        look.tick_params(axis="y", length=0)
-        look.tick_params(axis="x", labelsize=7.0)
-        look.set_xlabel("seconds", size=7.0)
+            alignment.imshow(self.weights, cmap="Blues", extent=(0, self.seconds, lines, 0), **place)
+        alignment.set_yticks(np.arange(len(words)) + 0.5, words, size=8.0, family=families, parse_math=False)
+        alignment.tick_params(axis="y", length=0)
+        alignment.tick_params(axis="x", labelsize=7.0)
+        alignment.set_xlabel("seconds", size=7.0)
         return figure
 
     def _repr_png_(self):

@@ -256,11 +256,11 @@ def check_files_apart(arguments):
     written = _named_files(arguments, WRITTEN)
     written += [("--attention", name) for name in _numbered(getattr(arguments, "attention", None), len(given))]
     for flag, path in written:
-        beside = partial_names(path) if flag == "--output" else ()
+        unfinished = partial_names(path) if flag == "--output" else ()
         for other, place in [*read, *((other, place) for other, place in written if other != flag)]:
             if _same_file(place, path):
                 raise UserError(f"{other} and {flag} are the same file, {path}. Choose another name for {flag}.")
-            if near := next((name for name in beside if _same_file(place, name)), None):
+            if near := next((name for name in unfinished if _same_file(place, name)), None):
                 raise UserError(
                     f"{flag} {path} needs the name {near} for partial answers, which is the file of {other}. Choose "
                     f"another name for {flag}."

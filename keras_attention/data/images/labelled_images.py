@@ -120,8 +120,8 @@ def load_image_data(data: str, data_dir: str = "", validation_split: float = 1 /
     if data not in SETS and Path(data).is_file():
         for kind in kinds:
             if kind.plural == "series":
-                beside = _test_part(Path(data))
-                test = read_series(beside) if beside != Path(data) and beside.exists() else None
+                test_file = _test_part(Path(data))
+                test = read_series(test_file) if test_file != Path(data) and test_file.exists() else None
                 examples = read_series(data)
                 return _of_inputs(kind.for_sources(examples.series), data, examples, test, validation_split)
     if data not in SETS:

@@ -291,11 +291,11 @@ def _of_array(path, label, labelled):
     series = [as_series(values, f"{path}, series {number}") for number, values in enumerate(array, start=1)]
     if not labelled:
         return SeriesTable(series, None, None)
-    beside = _labels_beside(path, label)
-    labels = _labels_of(beside)
+    file = _labels_beside(path, label)
+    labels = _labels_of(file)
     if len(labels) != len(series):
-        raise UserError(f"{beside} must have a label for each of {len(series):,} series. Received: {len(labels):,}")
-    return SeriesTable(series, labels, None, beside.name)
+        raise UserError(f"{file} must have a label for each of {len(series):,} series. Received: {len(labels):,}")
+    return SeriesTable(series, labels, None, file.name)
 
 
 def _labels_beside(path, label):
