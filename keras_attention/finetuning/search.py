@@ -154,7 +154,9 @@ def _study(optuna, journal, seed, defaults):
         file = optuna.storages.journal.JournalFileBackend(str(journal), _NoLock())
         storage = optuna.storages.JournalStorage(file)
         known = storage.get_all_studies()
-        number = len(storage.get_all_trials(known[0]._study_id)) if known else 0
+        number = 0
+        if known:
+            number = len(storage.get_all_trials(storage.get_study_id_from_name(known[0].study_name)))
         sampler = optuna.samplers.TPESampler(seed=seed + number)
         options = {"storage": storage, "sampler": sampler, "direction": "maximize", "load_if_exists": True}
         study = optuna.create_study(study_name=STUDY, **options)
