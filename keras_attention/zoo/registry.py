@@ -71,6 +71,7 @@ REMOVED = {
     "minilm_small_mrpc": "its training data may not be used commercially. Compare vectors with `keras-attention "
     "similar`, or train it: section Text pairs of docs/fine_tune.md",
     "transformer_tiny_tatoeba_en_fr": "use translator_small_en_fr, which has learned from the same sentences and more",
+    "transformer_tiny_tatoeba_fr_en": "use translator_small_fr_en, which has learned from the same sentences and more",
 }
 # The model that the server and the page use for a task if none is named: the most general one with the best scores.
 DEFAULT_MODELS = {

@@ -79,8 +79,9 @@ def test_the_name_of_an_earlier_version(zoo, monkeypatch):
 def test_a_removed_model_is_answered_with_what_to_use(zoo):
     with pytest.raises(UserError, match="^The model minilm_small_mrpc was removed: .*docs/fine_tune.md.$"):
         find_entry("minilm_small_mrpc")
-    with pytest.raises(UserError, match="tatoeba_en_fr was removed: use translator_small_en_fr"):
-        find_entry("transformer_tiny_tatoeba_en_fr")
+    for pair in ("en_fr", "fr_en"):
+        with pytest.raises(UserError, match=f"tatoeba_{pair} was removed: use translator_small_{pair}"):
+            find_entry(f"transformer_tiny_tatoeba_{pair}")
     entry(zoo / "minilm_small_mrpc")
     assert find_entry("minilm_small_mrpc") == zoo / "minilm_small_mrpc"
 
