@@ -9,6 +9,7 @@ from zoo.tiny_gpt import tiny_generator
 
 from keras_attention.pipelines.control import word_effects
 from keras_attention.pipelines.control.word_effects import left_out
+from keras_attention.runtime.work_budget import MemoryBudget, Unwanted, working
 from keras_attention.support.errors import UserError
 from keras_attention.tokenizers.special_tokens import END_ID, START_ID
 
@@ -65,6 +66,9 @@ class Copying:
 
     def __init__(self, size):
         self.size = size
+
+    def get_config(self):
+        return {}
 
     def __call__(self, batch, training=False):
         source, target = batch["source_ids"], batch["target_ids"]
@@ -160,6 +164,38 @@ def test_long_texts_are_refused(monkeypatch):
     monkeypatch.setattr(word_effects, "MOST_EFFECTS", 3)
     with pytest.raises(UserError, match=r"The text is too long to explain: \d+ pairs of words. Expected: at most 3"):
         tiny_translator().explain("A dog runs.", target="2023-12-07")
+
+
+@pytest.mark.parametrize("target", ["2023-12-07", ""])
+def test_many_words_are_refused_whatever_the_answer(monkeypatch, target):
+    monkeypatch.setattr(word_effects, "left_out", None)  # each copy of such a text takes memory
+    with pytest.raises(UserError, match="pairs of words. Expected: at most 5,000"):
+        tiny_translator().explain("1 " * 6000, target=target)
+
+
+def test_small_batches_give_the_same_effects(monkeypatch):
+    translator, text, target = tiny_translator(), "A dog runs near bushes.", "2023-12-07"
+    expected = translator.explain(text, target=target).sentences[0]
+    for limit in ("BYTES_AT_ONCE", "CHARACTERS_AT_ONCE"):
+        monkeypatch.setattr(word_effects, limit, 1)
+    found = translator.explain(text, target=target).sentences[0]
+    np.testing.assert_allclose(found.effects, expected.effects, atol=1e-4)
+    np.testing.assert_allclose(found.log_probs, expected.log_probs, atol=1e-4)
+
+
+def test_the_effects_take_memory_from_the_budget_and_stop_when_unwanted(monkeypatch):
+    translator, taken = tiny_translator(), []
+    budget = MemoryBudget(1 << 30)
+    with monkeypatch.context() as watched, working(lambda: True, budget):
+        of = budget.taken
+        watched.setattr(budget, "taken", lambda amount: taken.append(amount) or of(amount))
+        translator.explain("A dog runs.", target="2023-12-07")
+    assert taken
+    assert 0 < sum(taken) < 1 << 27
+    monkeypatch.setattr(word_effects, "BYTES_AT_ONCE", 1)
+    wanted = iter([True] * 4)
+    with pytest.raises(Unwanted), working(lambda: next(wanted, False)):
+        translator.explain("A dog runs.", target="2023-12-07")
 
 
 def test_a_removed_word_takes_one_blank_with_it():

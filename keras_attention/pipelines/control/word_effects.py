@@ -12,12 +12,14 @@ from keras_attention.inputs.token_sequences import TruncatedText
 from keras_attention.pipelines.explanation import units
 from keras_attention.pipelines.languages import language_code
 from keras_attention.pipelines.translations import Translation, joined_hypotheses
+from keras_attention.runtime.work_budget import memory, stop_if_unwanted
 from keras_attention.support.errors import UserError, check_finite, quoted
 from keras_attention.tokenizers.special_tokens import END_ID, PAD_ID, START_ID, UNKNOWN_ID
 from keras_attention.visualize.effect_pages import EffectPage
 
 MOST_EFFECTS = 5_000  # of an answer; each source word costs a forward pass
-LOGITS_AT_ONCE = 1 << 24  # of a batch: 64 MiB
+BYTES_AT_ONCE = 1 << 27  # of a forward pass
+CHARACTERS_AT_ONCE = 1 << 23  # of the copies of a text
 PART = regex.compile(r"\p{L}+|\p{N}+|[^\s\p{L}\p{N}]+")  # of what is no natural language, such as 2016-08-21
 
 
@@ -208,26 +210,39 @@ class _Translated:
 
     def prepare(self):
         """Encodes the sentence, and the sentence without each of its words."""
-        texts = [self.text, *(left_out(self.text, *place) for place in self.places)]
+        longest = self.translator.decoding["max_source_length"]
+        copies = max(1, CHARACTERS_AT_ONCE // max(1, len(self.text)))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", TruncatedText)
-            self.encoded, cut = self.translator.encode(texts, self.translator.decoding["max_source_length"])
-        self.truncated = cut[0]
+            self.encoded, (self.truncated,) = self.translator.encode([self.text], longest)
+            for first in range(0, len(self.places), copies):
+                stop_if_unwanted()
+                texts = [left_out(self.text, *place) for place in self.places[first : first + copies]]
+                self.encoded += self.translator.encode(texts, longest)[0]
 
     def log_probs(self, ids):
         """The log probability of each of these tokens, given the sentence, and without each word: (1 + S, T)."""
         network, found = self.translator.network, []
         inputs = np.array([START_ID, *ids[:-1]], "int32")
-        size = max(1, LOGITS_AT_ONCE // (len(ids) * self.tokenizer.vocabulary_size))
+        row_bytes = self._bytes(max(map(len, self.encoded)), len(ids))
+        size = max(1, BYTES_AT_ONCE // row_bytes)
         for first in range(0, len(self.encoded), size):
             some = self.encoded[first : first + size]
             source_ids = np.full((len(some), max(map(len, some))), PAD_ID, "int32")
             for row, one in zip(source_ids, some, strict=True):
                 row[: len(one)] = one
             batch = {"source_ids": source_ids, "target_ids": np.tile(inputs, (len(some), 1))}
-            logits = np.asarray(network(batch, training=False), "float32")  # (B, T, V)
-            found.append(_log_softmax_at(logits, np.array(ids)))
+            with memory(len(some) * row_bytes):
+                logits = np.asarray(network(batch, training=False), "float32")  # (B, T, V)
+                found.append(_log_softmax_at(logits, np.array(ids)))
         return np.concatenate(found)
+
+    def _bytes(self, read, written):
+        """About the bytes of one row of a forward pass: its logits, and of a layer the scores and the vectors."""
+        settings, both = self.translator.network.get_config(), read + written
+        width = settings.get("hidden_dim") or settings.get("units") or 512
+        scores = 2 * (settings.get("num_heads") or 0) * both**2
+        return 4 * (scores + 12 * width * both + written * self.tokenizer.vocabulary_size)
 
     def other_ids(self, before, other):
         return self.tokenizer.encode([before + other])[0].tolist(), self.tokenizer.encode([other])[0].tolist()
@@ -284,7 +299,7 @@ class _Continued:
 
 def _explained(writings, contrast):
     """The WordEffects of each sentence; `contrast` is asked of the first sentence whose answer has the word."""
-    count = sum(len(one.targets) * len(one.sources) for one in writings)
+    count = sum(max(1, len(one.targets)) * len(one.sources) for one in writings)  # without an answer, words are copied
     if count > MOST_EFFECTS:
         raise UserError(
             f"The text is too long to explain: {count:,} pairs of words. Expected: at most {MOST_EFFECTS:,}. "
