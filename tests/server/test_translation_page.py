@@ -1,5 +1,8 @@
 """The page in a real browser, as a translator: menus of languages, and the model that they choose."""
 
+import json
+import time
+
 import pytest
 from browser import chromium, complaints, look, overflows
 from selenium.webdriver.support.select import Select
@@ -112,6 +115,80 @@ def test_a_word_of_the_translation_shows_which_words_decide_it(page, models):
     assert [word for word, _ in shown] == explained.sources
     assert [float(number) for _, number in shown] == pytest.approx([float(one) for one in numbers], abs=2e-3)
     assert complaints(page) == []
+
+
+SLOWER = """
+const [path, milliseconds] = arguments;
+window.fast ||= call; window.asked_paths = [];
+window.call = async (...all) => {
+  asked_paths.push(all[0]);
+  if (all[0] === path) await new Promise((go) => setTimeout(go, milliseconds));
+  return fast(...all);
+};
+"""
+
+
+@pytest.fixture
+def slow(page):
+    """callable(path, milliseconds): calls of this path take longer."""
+    yield lambda path, milliseconds: page.execute_script(SLOWER, path, milliseconds)
+    page.execute_script("window.call = window.fast || call")
+
+
+def translated(page, models, text):
+    """Shows the answer of a_en_de: list of the elements of its words."""
+    choose(page, "dates")
+    choose(page, "a_en_de")
+    write(page, text)
+    until(page, lambda: answers(page) == best(models, "a_en_de", text), "an answer")
+    return page.find_elements("css selector", "#answers .best .token")
+
+
+def test_a_word_of_a_translation_with_terms_is_explained_as_it_stands_there(page, models):
+    translated(page, models, ENGLISH[0])
+    page.execute_script("$('demands').open = true")
+    write(page, f"{ENGLISH[0].split()[1]} = Schnee", "terms")
+    until(page, lambda: answers(page) and "Schnee" in answers(page)[0], "the term")
+    shown = answers(page)[0]
+    page.find_elements("css selector", "#answers .best .token")[-1].click()
+    until(page, lambda: element(page, "explained").is_displayed(), "the words that decide")
+    own = models["a_en_de"].explain(ENGLISH[0], target=shown).sentences[0]
+    assert element(page, "explained-label").text == f"“{own.targets[-1]}”"
+    titles = page.execute_script("return [...document.querySelectorAll('#words span')].map((e) => Number(e.title))")
+    assert titles == pytest.approx(own.effects[-1].tolist(), abs=2e-3)
+    element(page, "terms").clear()
+    page.execute_script("$('demands').open = false")
+
+
+def test_a_word_of_an_answer_that_is_gone_is_not_explained(page, models, slow):
+    words = translated(page, models, ENGLISH[1])
+    slow("/v1/alternatives", 500)
+    words[-1].click()
+    page.execute_script("$('text').value = arguments[0]; ask()", ENGLISH[2])
+    until(page, lambda: answers(page) == best(models, "a_en_de", ENGLISH[2]), "an answer")
+    time.sleep(1)
+    assert "/v1/word-effects" not in page.execute_script("return asked_paths")
+    assert not element(page, "explained").is_displayed()
+
+
+def test_another_translation_chosen_before_the_explanation_came_stays_unexplained(page, models, slow):
+    words = translated(page, models, ENGLISH[2])
+    slow("/v1/word-effects", 800)
+    words[0].click()
+    until(page, lambda: "/v1/word-effects" in page.execute_script("return asked_paths"), "a request")
+    page.find_elements("css selector", "#choices button")[-1].click()
+    time.sleep(2)
+    assert not element(page, "explained").is_displayed()
+
+
+def test_terms_are_read_up_to_their_first_sign_and_unfinished_ones_are_left_out(page):
+    page.execute_script(
+        "$('terms').value = arguments[0]", "a=b = c\nbank =\n= Ufer\n =\n Anna \n__proto__ = x\n\nbig = "
+    )
+    found = page.execute_script("return JSON.stringify(demands())")
+    page.execute_script("$('terms').value = ''")
+    assert json.loads(found) == {"terms": {"a": "b = c", "__proto__": "x"}, "do_not_translate": ["Anna"]}
+    assert page.execute_script("return Object.keys(demands())") == []
 
 
 def test_terms_of_the_user_stand_in_the_translation(page):

@@ -22,16 +22,18 @@ async function explain() {
 }
 function showExplained(what) { $("explained-label").textContent = what; $("effect").textContent = ""; $("explained").hidden = false; }
 // Colours the words of the text by how much the probability of one word of its translation falls without each. `start` and
-// `end` are the places of this word; those that the model reads as one are explained together.
-async function explainWord(translation, start, end, signal) {
-  const text = $("text").value;
+// `end` are the places of this word; those that the model reads as one are explained together. `isChosen` says whether the
+// word still is.
+async function explainWord(translation, start, end, signal, isChosen) {
+  const text = $("text").value, find = (target) => call("/v1/word-effects", { model: model.name, text, ...target }, signal);
   $("explained").hidden = true;
   try {
     if (effects?.text !== text || effects.translation !== translation || effects.model !== model.name) {
-      const own = translation === written, found = await call("/v1/word-effects", { model: model.name, text, ...(!own && { target: translation }) }, signal);
+      let found = translation === written && await find({});
+      if (found?.answer !== translation) found = await find({ target: translation });  // another word, or words of the user
       effects = { text, translation, model: model.name, sentences: found.sentences };
     }
-    if (signal.aborted || !$("text").value) return;
+    if (!isChosen()) return;
     const all = [];  // [where the target word is, its sentence, its number there]
     let read = 0, wrote = 0;
     for (const one of effects.sentences) {
@@ -47,7 +49,7 @@ async function explainWord(translation, start, end, signal) {
     colour($("words"), text, words, full); $("words-b").replaceChildren();
     showExplained(`“${one.targets[at]}”`);
   } catch (error) {
-    if (error.name === "AbortError") return;
+    if (error.name === "AbortError" || !isChosen()) return;
     $("words").textContent = error.message; $("words-b").replaceChildren(); showExplained("it");
   }
 }

@@ -39,8 +39,9 @@ function offerTargets() {
   for (const option of $("to").options) option.disabled = !pairs.some((one) => one.target_language === option.value);
 }
 // What the user demands of the translation, as fields of a request: "word = translation" on a line, or a name to keep.
+// A line that is not finished is left out.
 function demands() {
-  const lines = $("terms").value.split("\n").map((line) => line.split("=").map((part) => part.trim())).filter(([first]) => first);
+  const lines = $("terms").value.split("\n").map((line) => { const [first, ...rest] = line.split("="); return rest.length ? [first.trim(), rest.join("=").trim()] : [first.trim()]; }).filter((line) => !line.some(isBlank));
   const terms = Object.fromEntries(lines.filter((line) => line.length > 1)), names = lines.filter((line) => line.length === 1).map(([name]) => name);
   return { ...(Object.keys(terms).length && { terms }), ...(names.length && { do_not_translate: names }) };
 }
@@ -79,7 +80,11 @@ function showWords(item, text) {
     start += part.length;
     if (!part.trim()) { place.append(part); continue; }
     const at = position++, word = make("span", part, place);
-    clickable(word, async () => { await askAlternatives(item, text, at, word); if (word.classList.contains("chosen")) await explainWord(text, from, from + part.length, asked.signal); });
+    clickable(word, async () => {
+      const signal = asked.signal, isChosen = () => !signal.aborted && word.isConnected && word.classList.contains("chosen");
+      await askAlternatives(item, text, at, word);
+      if (isChosen()) await explainWord(text, from, from + part.length, signal, isChosen);
+    });
   }
 }
 async function askAlternatives(item, translation, position, word) {
