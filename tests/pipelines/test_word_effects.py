@@ -166,6 +166,26 @@ def test_long_texts_are_refused(monkeypatch):
         tiny_translator().explain("A dog runs.", target="2023-12-07")
 
 
+def test_a_continuation_without_a_length_ends_where_the_window_does(monkeypatch):
+    generator = tiny_generator("char")  # reads 29 tokens
+    (sentence,) = generator.explain("A dog", seed=1).sentences
+    assert sentence.targets
+    whole = generator.explain("A dog", max_tokens=generator.window - len(generator.token_ids_of(["A dog"])[0]), seed=1)
+    assert whole.answer.startswith(sentence.answer)
+    with pytest.raises(UserError, match="29 tokens. Received: 30. Shorten"):
+        generator.explain("A dog", max_tokens=generator.window + 1 - len(generator.token_ids_of(["A dog"])[0]), seed=1)
+    monkeypatch.setattr(type(generator), "generations", None)  # refused before it is written
+    with pytest.raises(UserError, match="reads both at once: 29 tokens. Received: at least 32. Shorten the prompt"):
+        generator.explain("A dog runs near bushes. A dog.")
+
+
+def test_a_prompt_that_has_more_tokens_without_a_word_is_read_whole_or_refused(monkeypatch):
+    generator = tiny_generator("char")
+    monkeypatch.setattr(word_effects, "left_out", lambda text, start, end: text + "dog")
+    with pytest.raises(UserError, match="29 tokens. Received: 3[0-9]. Shorten"):
+        generator.explain("A dog", seed=1)
+
+
 @pytest.mark.parametrize("target", ["2023-12-07", ""])
 def test_many_words_are_refused_whatever_the_answer(monkeypatch, target):
     monkeypatch.setattr(word_effects, "left_out", None)  # each copy of such a text takes memory

@@ -19,6 +19,7 @@ from keras_attention.visualize.effect_pages import EffectPage
 
 MOST_EFFECTS = 5_000  # of an answer; each source word costs a forward pass
 BYTES_AT_ONCE = 1 << 27  # of a forward pass
+MOST_WRITTEN = 50  # tokens of a continuation, unless the caller says how many
 CHARACTERS_AT_ONCE = 1 << 23  # of the copies of a text
 PART = regex.compile(r"\p{L}+|\p{N}+|[^\s\p{L}\p{N}]+")  # of what is no natural language, such as 2016-08-21
 
@@ -154,7 +155,7 @@ def explain_continuation(generator, prompt="", *, contrast=None, position=None, 
         generator: TextGenerator.
         prompt: str.
         contrast, position: see `explain_translation`.
-        sampling: see `TextGenerator.generate`; `max_tokens` is 50 by default.
+        sampling: see `TextGenerator.generate`; `max_tokens` is 50 by default, or as many as the model still reads.
 
     Returns:
         AnswerExplanation.
@@ -168,7 +169,10 @@ def explain_continuation(generator, prompt="", *, contrast=None, position=None, 
     contrast = _checked_contrast(contrast, position)
     if "n" in sampling:
         raise UserError("One continuation is explained: leave out `n`.")
-    (generation,) = generator.generations(prompt, **{"max_tokens": 50, **sampling})
+    tokens = len(generator.token_ids_of([prompt])[0])
+    if (room := generator.window - tokens) < 1:
+        raise _too_long_to_read(generator, f"at least {tokens + 1}")
+    (generation,) = generator.generations(prompt, **{"max_tokens": min(MOST_WRITTEN, room), **sampling})
     return AnswerExplanation(prompt, generation.text, _explained([_Continued(generator, prompt, generation)], contrast))
 
 
@@ -256,12 +260,9 @@ class _Continued:
         self.written = self.answer
         self.ids = generation.token_ids
         self.beginning = generator.token_ids_of([prompt])[0]
-        self.most = generator.window - len(self.beginning) + 1
+        self.most = generator.window - len(self.beginning)
         if len(self.ids) > self.most:
-            raise UserError(
-                f"Prompt and answer are explained if the model reads both at once: {generator.window} tokens. "
-                f"Received: {len(self.beginning) + len(self.ids)}. Shorten the prompt, or give fewer max_tokens."
-            )
+            raise _too_long_to_read(generator, len(self.beginning) + len(self.ids))
         self.places = units(prompt)
         before = len(generator.text_of(self.beginning))
         lengths = [len(generator.text_of([*self.beginning, *self.ids[:k]])) - before for k in range(len(self.ids))]
@@ -273,6 +274,10 @@ class _Continued:
 
     def prepare(self):
         self.prompts = self.generator.token_ids_of([self.text, *(left_out(self.text, *place) for place in self.places)])
+        longest = max(map(len, self.prompts))  # what stood around a word may have more tokens without it
+        self.most = self.generator.window - longest
+        if len(self.ids) > self.most:
+            raise _too_long_to_read(self.generator, longest + len(self.ids))
 
     def log_probs(self, ids):
         """As in `_Translated`; without a word of the answer, the tokens up to its end have NaN."""
@@ -295,6 +300,13 @@ class _Continued:
         skipped = len(self.beginning)
         whole = self.generator.token_ids_of([self.text + before + other])[0][skipped:]
         return whole, self.generator.tokenizer.encode([other])[0].tolist()
+
+
+def _too_long_to_read(generator, received):
+    return UserError(
+        f"Prompt and answer are explained if the model reads both at once: {generator.window} tokens. "
+        f"Received: {received}. Shorten the prompt, or give fewer max_tokens."
+    )
 
 
 def _explained(writings, contrast):
