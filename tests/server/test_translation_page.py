@@ -181,6 +181,33 @@ def test_another_translation_chosen_before_the_explanation_came_stays_unexplaine
     assert not element(page, "explained").is_displayed()
 
 
+BROKEN = """
+const [done] = arguments, of = call, row = (count, at) => Array.from({ length: count }, (_, i) => Number(i === at));
+const sentence = (text, answer) => {
+  const sources = text.split(" "), targets = answer.split(" ");
+  return { text, answer, sources, targets, effects: targets.map((_, at) => row(sources.length, at)) };
+};
+const translation = "Ein Hund. Zwei Hunde\\n  und ein Hund.";
+const sentences = [sentence("A dog.", "Ein Hund."), sentence("Two dogs\\nand a dog.", "Zwei Hunde und ein Hund.")];
+window.call = async () => ({ answer: translation, sentences });
+$("text").value = "A dog. Two dogs\\nand a dog.";
+(async () => {
+  const found = [];
+  for (const match of translation.matchAll(/\\S+/g)) {
+    await explainWord(translation, match.index, match.index + match[0].length, asked.signal, () => true);
+    found.push($("explained-label").textContent);
+  }
+  window.call = of; $("explained").hidden = true;
+  return found;
+})().then(done);
+"""
+
+
+def test_the_words_of_a_sentence_with_a_line_break_are_found_at_their_places(page):
+    words = ["Ein", "Hund.", "Zwei", "Hunde", "und", "ein", "Hund."]
+    assert page.execute_async_script(BROKEN) == [f"“{word}”" for word in words]
+
+
 def test_terms_are_read_up_to_their_first_sign_and_unfinished_ones_are_left_out(page):
     page.execute_script(
         "$('terms').value = arguments[0]", "a=b = c\nbank =\n= Ufer\n =\n Anna \n__proto__ = x\n\nbig = "

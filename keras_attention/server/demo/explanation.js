@@ -37,9 +37,11 @@ async function explainWord(translation, start, end, signal, isChosen) {
     const all = [];  // [where the target word is, its sentence, its number there]
     let read = 0, wrote = 0;
     for (const one of effects.sentences) {
-      const from = text.indexOf(one.text, read), to = translation.indexOf(one.answer, wrote);
-      places(one.answer, one.targets).forEach(([first, last], at) => all.push({ first: to + first, last: to + last, one, at, from }));
-      read = from + one.text.length; wrote = to + one.answer.length;
+      const from = text.indexOf(one.text, read), parts = one.answer.split(/\s+/).filter(Boolean);  // it may have line breaks there
+      const own = places(one.answer, parts), there = places(translation, parts, Math.max(wrote, translation.indexOf(one.answer, wrote)));
+      const moved = (place) => { const i = own.findLastIndex(([first]) => first <= place); return i < 0 ? wrote : there[i][0] + place - own[i][0]; };
+      places(one.answer, one.targets).forEach(([first, last], at) => all.push({ first: moved(first), last: moved(last - 1) + 1, one, at, from }));
+      read = from + one.text.length; wrote = there.at(-1)?.[1] ?? wrote;
     }
     const shared = (word) => Math.min(word.last, end) - Math.max(word.first, start);
     const best = all.filter((word) => shared(word) > 0).sort((a, b) => shared(b) - shared(a))[0];
@@ -54,8 +56,7 @@ async function explainWord(translation, start, end, signal, isChosen) {
   }
 }
 // [start, end] of each part of a text, in the order of the text.
-function places(text, parts) {
-  let done = 0;
+function places(text, parts, done = 0) {
   return parts.map((part) => { const start = Math.max(done, text.indexOf(part, done)); done = start + part.length; return [start, done]; });
 }
 function colour(place, text, words, full) {
