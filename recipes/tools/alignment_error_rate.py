@@ -1,0 +1,140 @@
+"""How well the attention of a translator aligns words: its alignment error rate (Och & Ney 2003).
+
+    python recipes/tools/alignment_error_rate.py MODEL [MODEL ...] --pairs enfr.src-tgt.txt --gold enfr.gold.txt
+
+A line of --pairs is "source ||| target", both split into words by blanks. The same line of --gold has the links that
+people drew, of source and target word, counted from 1: "3-5" for a sure one, "3p5" for a possible one.
+
+The given translation is read, not the model's own (forced decoding). Each target word is linked to the source word to
+which its pieces attend most. A row "written" takes the attention of the step that predicts a piece, as --align does; a row
+"read" that of the next step, which has the piece as its input (Chen et al. 2020, arXiv:2004.14837). The
+best head is chosen on the first sentences (--choose), and all rows are measured on the others.
+"""
+
+import argparse
+import re
+from itertools import product
+
+import numpy as np
+
+from keras_attention.cli.io.terminal import silent_libraries
+from keras_attention.cli.main import guarded
+from keras_attention.data.files import read_lines
+from keras_attention.support.errors import UserError
+from keras_attention.tokenizers.special_tokens import END_ID, START_ID
+
+STEPS = ("written", "read")
+LINK = re.compile(r"(\d+)([-p])(\d+)")
+
+
+def read_gold(pairs_path, gold_path):
+    """List of (source words, target words, sure links, possible links); links are sets of (source, target) from 0."""
+    pairs, gold = list(read_lines(pairs_path)), list(read_lines(gold_path))
+    if len(pairs) != len(gold):
+        raise UserError(f"{pairs_path} has {len(pairs):,} lines, {gold_path} {len(gold):,}. Expected: as many in both")
+    sentences = []
+    for number, (pair, line) in enumerate(zip(pairs, gold, strict=True), 1):
+        sides, links = [side.split() for side in pair.split("|||")], [LINK.fullmatch(link) for link in line.split()]
+        if len(sides) != 2 or not all(links):
+            raise UserError(f"Line {number}: expected 'source ||| target' and links such as 1-1 and 2p3.")
+        found = [((int(link[1]) - 1, int(link[3]) - 1), link[2]) for link in links]
+        if any(not (0 <= s < len(sides[0]) and 0 <= t < len(sides[1])) for (s, t), _ in found):
+            raise UserError(f"{gold_path}, line {number}: a link to a word that is not there.")
+        sure = {link for link, kind in found if kind == "-"}
+        sentences.append((*sides, sure, {link for link, _ in found}))
+    return sentences
+
+
+def error_rate(alignments, sentences):
+    """1 - (|A and sure| + |A and possible|) / (|A| + |sure|), in percent; sure links are possible ones, too."""
+    hits = total = 0
+    for links, (_, _, sure, possible) in zip(alignments, sentences, strict=True):
+        hits += len(links & sure) + len(links & possible)
+        total += len(links) + len(sure)
+    return 100 * (1 - hits / total)
+
+
+def word_weights(translator, source, target):
+    """The attention weights between words: (layers, heads, steps of both kinds, target words, source words).
+
+    None if the pieces of a side are not those of its words.
+    """
+    sides = []
+    for tokenizer, words in ((translator.source_tokenizer, source), (translator.target_tokenizer, target)):
+        (ids,) = tokenizer.encode([" ".join(words)])
+        starts = [number == 0 or piece.startswith("▁") for number, piece in enumerate(tokenizer.tokens(ids))]
+        of_words = np.cumsum(starts) - 1
+        if len(ids) == 0 or of_words[-1] + 1 != len(words):
+            return None
+        sides.append((np.asarray(ids, "int32"), of_words))
+    (source_ids, of_source), (target_ids, of_target) = sides
+    sequences = {"source_ids": [*source_ids, END_ID], "target_ids": [START_ID, *target_ids]}
+    inputs = {name: np.array([ids], "int32") for name, ids in sequences.items()}
+    weights = np.asarray(translator.network.cross_attention(inputs))[0]  # (L, H, T + 1, S + 1)
+    both = np.stack([weights[:, :, :-1, :-1], weights[:, :, 1:, :-1]], axis=2)  # (L, H, 2, T, S)
+    by_source = np.zeros((*both.shape[:4], len(source)))
+    np.add.at(by_source, (..., of_source), both)
+    by_both = np.zeros((*both.shape[:3], len(target), len(source)))
+    np.add.at(by_both, (slice(None), slice(None), slice(None), of_target), by_source)
+    return by_both
+
+
+def links_of(weights):
+    """The links of target words to the source words with the largest weights (T, S)."""
+    return {(int(source), target) for target, source in enumerate(weights.argmax(axis=-1))}
+
+
+def diagonal(source, target):
+    """Links along the diagonal: what attention has to beat."""
+    return {(min(len(source) - 1, t * len(source) // len(target)), t) for t in range(len(target))}
+
+
+def rates(translator, sentences, choose):
+    """The alignment error rates of the sentences after the first `choose`: dict from a description to percent."""
+    weights = [word_weights(translator, *sentence[:2]) for sentence in sentences]
+    used = [(one, sentence) for one, sentence in zip(weights, sentences, strict=True) if one is not None]
+    if len(used) <= choose:
+        raise UserError(f"Only {len(used)} sentences consist of the model's pieces. Expected: more than {choose}")
+    chosen, tested = used[:choose], used[choose:]
+
+    def rate(some, view):
+        return error_rate([links_of(view(one)) for one, _ in some], [sentence for _, sentence in some])
+
+    found = {"diagonal": error_rate([diagonal(*one[:2]) for _, one in tested], [one for _, one in tested])}
+    layers, heads = used[0][0].shape[:2]
+    for step, name in enumerate(STEPS):
+        found[f"{name}, all heads"] = rate(tested, lambda one, at=step: one[:, :, at].mean(axis=(0, 1)))
+        for layer in range(layers if layers > 1 else 0):
+            view = lambda one, at=step, of=layer: one[of, :, at].mean(axis=0)  # noqa: E731
+            found[f"{name}, layer {layer + 1}"] = rate(tested, view)
+        views = {
+            (of, h): (lambda one, at=step, of=of, h=h: one[of, h, at]) for of, h in product(range(layers), range(heads))
+        }
+        if len(views) > 1:
+            layer, head = best = min(views, key=lambda place: rate(chosen, views[place]))
+            found[f"{name}, layer {layer + 1} head {head + 1}, the best"] = rate(tested, views[best])
+    return found
+
+
+def main(arguments=None):
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("models", nargs="+", metavar="MODEL")
+    parser.add_argument("--pairs", required=True, help="file of sentence pairs")
+    parser.add_argument("--gold", required=True, help="file of links by hand")
+    parser.add_argument("--choose", type=int, default=100, help="sentences on which the best head is chosen")
+    parser.add_argument("--debug", action="store_true", help="show the traceback of an error")
+    given = parser.parse_args(arguments)
+    sentences = read_gold(given.pairs, given.gold)
+    with silent_libraries():
+        from keras_attention import load
+        from keras_attention.zoo.card import table_text
+
+    rows = []
+    for model in given.models:
+        found = rates(load(model), sentences, given.choose)
+        rows += [[model, name, f"{value:.1f}"] for name, value in found.items()]
+    print(table_text(["model", "attention", "alignment error rate"], rows))
+
+
+if __name__ == "__main__":
+    raise SystemExit(guarded(main, "alignment_error_rate.py"))
