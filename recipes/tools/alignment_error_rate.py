@@ -6,8 +6,8 @@ A line of --pairs is "source ||| target", both split into words by blanks. The s
 people drew, of source and target word, counted from 1: "3-5" for a sure one, "3p5" for a possible one.
 
 The given translation is read, not the model's own (forced decoding). Each target word is linked to the source word to
-which its pieces attend most. A row "written" takes the attention of the step that predicts a piece, as --align does; a row
-"read" that of the next step, which has the piece as its input (Chen et al. 2020, arXiv:2004.14837). The
+which its pieces attend most. A row "written" takes the attention of the step that predicts a piece, as --align does,
+and a row "read" that of the next step, which reads the piece (Chen et al. 2020, https://arxiv.org/abs/2004.14837). The
 best head is chosen on the first sentences (--choose), and all rows are measured on the others.
 """
 
