@@ -281,8 +281,8 @@ def measure(kind, settings, longest, seed, data, options):
     pairs = [pair for pair in train_pairs if words_of(pair) <= longest]
     seconds = train(model, encoded(pairs, tokenizer, options), seed, options)
     sources, references = zip(*test_pairs, strict=True)
-    longest = 2 * TOKENS_PER_WORD * max(options.up_to)
-    translator = Translator(model, tokenizer, tokenizer, {"max_source_length": longest, "max_length": longest})
+    most = 2 * TOKENS_PER_WORD * max(options.up_to)  # tokens
+    translator = Translator(model, tokenizer, tokenizer, {"max_source_length": most, "max_length": most})
     outputs = translator.translate(list(sources), beam_size=1, split=False, keep_items=False)
     outputs = [str(output) for output in outputs]
     ranges = bleu_by_source_length(outputs, references, sources, edges_of(options))

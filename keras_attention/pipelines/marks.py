@@ -146,7 +146,7 @@ def word_alignment(answer, text, source):
     Returns:
         List of int, the word of `source` for each word of `text`; None if the pieces are not those of words.
     """
-    words, source_words = _words_of(answer.tokens), _words_of(answer.source_tokens)
+    words, source_words = words_of(answer.tokens), words_of(answer.source_tokens)
     if answer.attention is None or not words or not source_words:
         return None
     if (words[-1] + 1, source_words[-1] + 1) != (len(text.split()), len(source.split())):
@@ -171,15 +171,15 @@ def alignment_pairs(answer):
     pairs, first, first_source = [], 0, 0
     for one in answer.sentences or (answer,):
         words = len(one.text.split())
-        source_words = max(_words_of(one.source_tokens), default=words - 1) + 1  # a copied sentence has no pieces
+        source_words = max(words_of(one.source_tokens), default=words - 1) + 1  # a copied sentence has no pieces
         aligned = word_alignment(one, one.text, " ".join("x" * source_words)) if one.tokens else range(words)
         pairs += [(first_source + source, first + word) for word, source in enumerate(aligned or ())]
         first, first_source = first + words, first_source + source_words
     return pairs
 
 
-def _words_of(tokens):
-    """The number of the word to which each piece belongs, without END."""
+def words_of(tokens):
+    """The number of the word to which each piece belongs, counted from 0: list of int, without END."""
     pieces = [token for token in tokens if token != "</s>"]
     starts = [number > 0 and piece.startswith("▁") for number, piece in enumerate(pieces)]
     return list(accumulate(map(int, starts)))

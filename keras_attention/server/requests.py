@@ -196,22 +196,27 @@ def explain(pipeline, request):
     return pipeline.explain(request.text, request.text_b, label=request.label)
 
 
-class WordEffectsRequest(Request):
-    """A text whose words are hidden one by one, to explain each word of the model's answer to it."""
+class TranslationRequest(Request):
+    """A text, and perhaps its languages, which choose a translator."""
 
     text: str = Field(examples=["A dog runs."])
-    target: str | None = Field(None, description="A translation to explain; default: the model's own.")
-    contrast: Annotated[list[str], Field(min_length=2, max_length=2)] | None = Field(
-        None, description="A word of the answer, and another one: why this one and not that one?"
-    )
-    position: int | None = Field(None, ge=0, description="Which of the words that equal the first one of `contrast`.")
-    seed: int | None = Field(None, description="Of a continuation; default: another one each time.")
     source_language: str | None = Field(None, description="See /v1/translate.")
     target_language: str | None = Field(None, description="See /v1/translate.")
 
     @property
     def texts(self):
         return [self.text]
+
+
+class WordEffectsRequest(TranslationRequest):
+    """A text whose words are hidden one by one, to explain each word of the model's answer to it."""
+
+    target: str | None = Field(None, description="A translation to explain; default: the model's own.")
+    contrast: Annotated[list[str], Field(min_length=2, max_length=2)] | None = Field(
+        None, description="A word of the answer, and another one: why this one and not that one?"
+    )
+    position: int | None = Field(None, ge=0, description="Which of the words that equal the first one of `contrast`.")
+    seed: int | None = Field(None, description="Of a continuation; default: another one each time.")
 
 
 class ContrastedWord(BaseModel):
@@ -260,19 +265,12 @@ def word_effects(pipeline, request):
     return pipeline.explain(request.text, **options)
 
 
-class AlternativesRequest(Request):
+class AlternativesRequest(TranslationRequest):
     """A place of a translation at which other words are requested."""
 
-    text: str = Field(examples=["A dog runs."])
     position: int = Field(ge=0, description="The word of the translation, counted from 0.")
     n: int = Field(5, ge=1, le=20, description="The most alternatives.")
     translation: str | None = Field(None, description="The translation whose beginning is kept; default: the model's.")
-    source_language: str | None = Field(None, description="See /v1/translate.")
-    target_language: str | None = Field(None, description="See /v1/translate.")
-
-    @property
-    def texts(self):
-        return [self.text]
 
 
 class AlternativeWord(BaseModel):

@@ -20,6 +20,7 @@ import numpy as np
 from keras_attention.cli.io.terminal import silent_libraries
 from keras_attention.cli.main import guarded
 from keras_attention.data.files import read_lines
+from keras_attention.pipelines.marks import words_of
 from keras_attention.support.errors import UserError
 from keras_attention.tokenizers.special_tokens import END_ID, START_ID
 
@@ -62,9 +63,8 @@ def word_weights(translator, source, target):
     sides = []
     for tokenizer, words in ((translator.source_tokenizer, source), (translator.target_tokenizer, target)):
         (ids,) = tokenizer.encode([" ".join(words)])
-        starts = [number == 0 or piece.startswith("▁") for number, piece in enumerate(tokenizer.tokens(ids))]
-        of_words = np.cumsum(starts) - 1
-        if len(ids) == 0 or of_words[-1] + 1 != len(words):
+        of_words = words_of(tokenizer.tokens(ids))
+        if not of_words or of_words[-1] + 1 != len(words):
             return None
         sides.append((np.asarray(ids, "int32"), of_words))
     (source_ids, of_source), (target_ids, of_target) = sides

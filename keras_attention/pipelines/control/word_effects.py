@@ -12,7 +12,7 @@ from keras_attention.inputs.token_sequences import TruncatedText
 from keras_attention.pipelines.explanation import units
 from keras_attention.pipelines.languages import language_code
 from keras_attention.pipelines.translations import Translation, joined_hypotheses
-from keras_attention.runtime.work_budget import memory, stop_if_unwanted
+from keras_attention.runtime.work_budget import activation_bytes, memory, stop_if_unwanted
 from keras_attention.support.errors import UserError, check_finite, quoted
 from keras_attention.tokenizers.special_tokens import END_ID, PAD_ID, START_ID, UNKNOWN_ID
 from keras_attention.visualize.effect_pages import EffectPage
@@ -228,7 +228,8 @@ class _Translated:
         """The log probability of each of these tokens, given the sentence, and without each word: (1 + S, T)."""
         network, found = self.translator.network, []
         inputs = np.array([START_ID, *ids[:-1]], "int32")
-        row_bytes = self._bytes(max(map(len, self.encoded)), len(ids))
+        row_bytes = activation_bytes(network, 1, max(map(len, self.encoded)) + len(ids))
+        row_bytes += 4 * len(ids) * self.tokenizer.vocabulary_size  # of the logits
         size = max(1, BYTES_AT_ONCE // row_bytes)
         for first in range(0, len(self.encoded), size):
             some = self.encoded[first : first + size]
@@ -240,13 +241,6 @@ class _Translated:
                 logits = np.asarray(network(batch, training=False), "float32")  # (B, T, V)
                 found.append(_log_softmax_at(logits, np.array(ids)))
         return np.concatenate(found)
-
-    def _bytes(self, read, written):
-        """About the bytes of one row of a forward pass: its logits, and of a layer the scores and the vectors."""
-        settings, both = self.translator.network.get_config(), read + written
-        width = settings.get("hidden_dim") or settings.get("units") or 512
-        scores = 2 * (settings.get("num_heads") or 0) * both**2
-        return 4 * (scores + 12 * width * both + written * self.tokenizer.vocabulary_size)
 
     def other_ids(self, before, other):
         return self.tokenizer.encode([before + other])[0].tolist(), self.tokenizer.encode([other])[0].tolist()

@@ -1,6 +1,6 @@
 "use strict";
 // The two menus of languages, by which the page chooses a translator. `translations` has the best model of each pair.
-let translations = [], written = "";  // `written` is the model's own translation
+let translations = [], written = "";  // `written` is the best answer of the model
 const DETECT = "";
 const languageNames = new Intl.DisplayNames(["en"], { type: "language" });
 function languageName(code) { try { return languageNames.of(code); } catch { return code; } }
