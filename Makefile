@@ -34,7 +34,7 @@ test-slow: $(VENV)/installed-test browser
 
 # The rest: several processes, hundreds of sizes, the benchmarks in the small, and every command of the pages. All of
 # them, or with PART=3 the third of PARTS parts; tests/thorough_parts.py says which tests are in which part.
-PARTS = 5
+PARTS = 7
 test-thorough: $(VENV)/installed-test browser
 	$(call in_three,"thorough and not exhaustive",$(if $(PART),--part $(PART)/$(PARTS)))
 

@@ -2,6 +2,7 @@
 
 import functools
 import re
+import unicodedata
 from collections import Counter
 from typing import NamedTuple
 
@@ -156,20 +157,27 @@ def difference(source, answer, source_language=None, target_language=None):
     """Which items of a source are not in its translation, or the other way round.
 
     Numbers are compared by their digits, so that 1,000.5 equals 1.000,5. One of up to twelve may become a word, and a
-    time such as 7:45 pm may become 19:45.
+    time such as 7:45 pm may become 19:45. A currency's sign may become a word, but not another sign.
 
     Args:
         source, answer: str.
         source_language, target_language: str or None, codes such as "en", for the words of numbers.
 
     Returns:
-        "numbers", "items" (an address, a placeholder, a tag or an emoji), or None.
+        "numbers", "items" (an address, a placeholder, a tag, an emoji or a currency's sign), or None.
     """
     (numbers, names), (other_numbers, other_names) = _items(source), _items(answer)
     missing, added = _unmatched(numbers, other_numbers), _unmatched(other_numbers, numbers)
     if _unspelled(missing, answer, target_language) or _unspelled(added, source, source_language):
         return "numbers"
-    return None if names == other_names else "items"
+    currencies, other_currencies = _currency_signs(source), _currency_signs(answer)
+    has_another_currency = bool(currencies) and not other_currencies <= currencies
+    return "items" if names != other_names or has_another_currency else None
+
+
+def _currency_signs(text):
+    """The signs of currencies in a text: set of str."""
+    return {sign for sign in text if unicodedata.category(sign) == "Sc"}
 
 
 def _items(text):

@@ -27,6 +27,9 @@ KEPT = [
     ("See www.example.org.", "Siehe www.example.org!"),
     ("I am 50% sure 😍", "😍 Ich bin zu 50 % sicher"),
     ("5 < 6 and 7 > 3", "5 < 6 und 7 > 3"),
+    ("It costs €20.", "Es kostet 20 Euro."),
+    ("It costs 20 dollars.", "Es kostet 20 $."),
+    ("$20 and £5", "20 $ und 5 £"),
 ]
 DIFFERENT = [
     ("13 dogs", "zwölf Hunde", "numbers"),
@@ -47,6 +50,8 @@ DIFFERENT = [
     ("https://a.org/x?y=1", "https://a.org/x?y=2", "items"),
     ("so <b>good</b>", "so <b>gut", "items"),
     ("good", "gut 😍", "items"),
+    ("The price is €19.99.", "Der Preis ist $19.99", "items"),
+    ("It costs £5 or €6.", "Es kostet 5 Pfund oder $6.", "items"),
 ]
 
 
