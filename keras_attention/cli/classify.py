@@ -11,7 +11,7 @@ from keras_attention.cli.io.many_texts import (
     hint_at_tables,
     many_rows,
     many_texts,
-    tell_shielded,
+    report_shielded,
 )
 from keras_attention.cli.io.terminal import json_text, load, one_output_line, silent_libraries
 from keras_attention.data.tables.table import AnsweredTable
@@ -68,7 +68,7 @@ def classify(arguments):
             if arguments.attention:
                 shown += [classifier.attention_view(*sides) for sides in zip(*texts, strict=True)]
             job.write(_lines(arguments, table, window, answers), [answer.truncated for answer in answers])
-    tell_shielded(table, "labels")
+    report_shielded(table, "labels")
     if arguments.explain:
         _write_page(arguments.explain, explained)
     _save_views(arguments.attention, shown, "text")

@@ -119,10 +119,10 @@ def _write_files(arguments, generator, prompt, sampling):
 
 def _explain(arguments, generator, prompt, sampling):
     """Prints one answer with its prompt, and writes which words decide each of its words."""
-    found = generator.explain(prompt, contrast=contrast_of(arguments), **sampling)
+    explanation = generator.explain(prompt, contrast=contrast_of(arguments), **sampling)
     compiling_note.clear(forever=True)
-    print(shown(prompt + found.answer))
-    write_explanations(arguments.explain, [found])
+    print(shown(prompt + explanation.answer))
+    write_explanations(arguments.explain, [explanation])
 
 
 def score(arguments):

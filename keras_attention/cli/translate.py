@@ -15,7 +15,7 @@ from keras_attention.cli.io.many_texts import (
     many_rows,
     many_texts,
     piped_lines,
-    tell_shielded,
+    report_shielded,
 )
 from keras_attention.cli.io.search_options import check_engine, search_flags, search_options, with_engine
 from keras_attention.cli.io.terminal import compiling_note, json_text, load, one_output_line, safe
@@ -35,7 +35,7 @@ NOTES = {
     "many unknown pieces": "low score (many unknown pieces): many words have letters that the model does not know.",
     "repetition": "low score (repetition): the answer repeats itself, so a part of it is wrong.",
     "numbers differ": "low score (numbers differ): a number of the input is missing, or another one appears.",
-    "items differ": "low score (items differ): an address, placeholder, tag, emoji or currency sign of the input is missing.",
+    "items differ": "low score (items differ): an address, placeholder, tag, emoji or currency sign is missing.",
     "prefix differs": "low score (prefix differs): the answer does not begin as --prefix says.",
     "terms differ": "low score (terms differ): a translation that --terms demands is missing.",
     "not a date": "low score (not a date): the answer is not a calendar day; the input may not be a date.",
@@ -99,7 +99,7 @@ def translate(arguments):
             truncated = [best.truncated for best, *_ in answers]
             lines = _rows(table, window, answers) if table else _lines(arguments, window, answers)
             job.write(lines, truncated, _notes(window, answers, doubts))
-    tell_shielded(table, "translations")
+    report_shielded(table, "translations")
     if arguments.explain:
         write_explanations(arguments.explain, explained)
     if doubts.total() > MOST_NOTES and job.total > 1:

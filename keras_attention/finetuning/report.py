@@ -179,7 +179,7 @@ def report_text(report):
 
 def _mistake(classifier, examples, row, logits, distance):
     given = classifier.label_text(
-        classifier.answer(logits, 0.0 if classifier.task["kind"] != "multilabel" else None).label
+        classifier.classification(logits, 0.0 if classifier.task["kind"] != "multilabel" else None).label
     )
     text = examples.texts[row] if isinstance(examples.texts[row], str) else f"input {row + 1}"
     text = text if examples.texts_b is None else f"{text} / {examples.texts_b[row]}"

@@ -35,6 +35,7 @@ from keras_attention.pipelines.labels import (  # noqa: F401  (also for those wh
 from keras_attention.pipelines.text_encoder import Embeddings, TextEncoder, unit
 from keras_attention.support.blank_texts import is_blank
 from keras_attention.support.errors import UserError, check_finite, quoted
+from keras_attention.support.moved import RenamedAttribute
 from keras_attention.tokenizers import WordPieceTokenizer
 from keras_attention.visualize.pages import AttentionView
 from keras_attention.zoo.weights_file import load_words, save_words
@@ -210,7 +211,7 @@ class Classifier(TextEncoder):
         sequences = self.sequences(texts, texts_b, warn=True)
         logits = self.blended(self.logits(sequences, progress), texts, texts_b)  # (N, K)
         return [
-            self.answer(row, threshold)._replace(truncated=some[0].truncated)
+            self.classification(row, threshold)._replace(truncated=some[0].truncated)
             for some, row in zip(sequences, logits, strict=True)
         ]
 
@@ -289,7 +290,9 @@ class Classifier(TextEncoder):
         """
         return explain(self, text, text_b, label)
 
-    def answer(self, logits: np.ndarray, threshold: float | None = None) -> Classification:
+    answer = RenamedAttribute("classification")
+
+    def classification(self, logits: np.ndarray, threshold: float | None = None) -> Classification:
         """Converts logits (K,) into a Classification, see `labels.label_answer`."""
         return label_answer(logits, self.task, threshold)
 

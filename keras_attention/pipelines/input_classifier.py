@@ -26,6 +26,7 @@ from keras_attention.pipelines.media.file_pipeline import FilePipeline
 from keras_attention.runtime.compiled_forward import CompiledForward
 from keras_attention.runtime.work_budget import stop_if_unwanted
 from keras_attention.support.errors import UserError, check_finite
+from keras_attention.support.moved import RenamedAttribute
 from keras_attention.zoo.schema import architecture_of
 from keras_attention.zoo.weights_file import load_features, save_features
 
@@ -230,7 +231,9 @@ class InputClassifier(FilePipeline):
         check_finite(logits, "a logit")
         return logits
 
-    def answer(self, logits: np.ndarray, threshold: float | None = None) -> Classification:
+    answer = RenamedAttribute("classification")
+
+    def classification(self, logits: np.ndarray, threshold: float | None = None) -> Classification:
         """Converts logits (K,) into a Classification."""
         return label_answer(logits, self.task, threshold)
 

@@ -22,11 +22,11 @@ from keras_attention.support.compile_cache import (
     AGAIN,
     MARK,
     VARIABLE,
+    announce_compiling,
     cache_failed,
     has_cache,
     is_eager,
     read_stored,
-    tell_compiling,
     write_stored,
 )
 from keras_attention.support.errors import UserError
@@ -65,7 +65,7 @@ def stored_program(function, specs, model, key, jit_compile=False, variables=(),
             if f"{MARK}{digest}".encode() in content:  # the graph of this function
                 stored = _imported(content, specs, handles)
     if stored is None and jit_compile:
-        tell_compiling()
+        announce_compiling()
     call = call or (call_compiled if jit_compile else _call)
     if not stores:
         program = tf.function(partial(call, function), input_signature=specs, autograph=False)

@@ -41,9 +41,9 @@ from keras_attention.server.requests import (
     ZeroShotReply,
     ZeroShotRequest,
     alternatives,
+    attention_view,
     embeddings,
     explain,
-    look,
     similar,
     word_effects,
     zero_shot,
@@ -145,7 +145,7 @@ def _add_api(app, server):
         """The models and the limits of a request; `data` lists the models in the format of OpenAI's API."""
         limits = {name: getattr(server.settings, name) for name in ("items", "characters", "tokens", "body_bytes")}
         data = [_as_openai(name) for name in server.models]
-        models, translations = server.about(), server.router.translations()
+        models, translations = server.about(), server.router.language_pairs()
         facts = {"models": models, "activities": activities_of(models, translations)}
         facts |= {"translations": translations, "limits": limits}
         return JSONResponse({"object": "list", "data": data, **facts})
@@ -153,7 +153,7 @@ def _add_api(app, server):
     @app.get("/v1/models/{name}", responses=ERRORS)
     async def one_model(name: str):
         """One model, in the format of OpenAI's API."""
-        return JSONResponse(_as_openai(server.router.named(name).name))
+        return JSONResponse(_as_openai(server.router.model_named(name).name))
 
     @app.get("/health")
     async def health():
@@ -183,7 +183,7 @@ def _add_questions(app, server):
     @app.post("/v1/attention", response_model=AttentionReply, responses=ERRORS)
     async def attention_weights(request: AttentionRequest):
         """Returns the attention weights of every layer and head."""
-        name, view = await server.answer(look, request)
+        name, view = await server.answer(attention_view, request)
         return JSONResponse({"model": name, **view.data})
 
     @app.post("/v1/explain", response_model=ExplainReply, responses=ERRORS)
@@ -232,7 +232,7 @@ def _add_questions(app, server):
 
 def _add_task(app, server, task, forms):
     """The route of a task; pipelines and their kinds of input define its requests and its answer."""
-    body_type = request_type(task, forms, server.router.input_field)
+    body_type = request_type(task, forms, server.router.input_field_of)
     answers = forms[0]._replace(answer_fields={name: f for form in forms for name, f in form.answer_fields.items()})
     options = {"response_model": reply_model(task, answers), "responses": ERRORS, "name": task}
 
@@ -269,7 +269,7 @@ def _add_pages(app, server, access):
     @app.get("/attention", include_in_schema=False)
     async def attention_page(model: str, text: str, text_b: str | None = None, target: str | None = None):
         request = AttentionRequest(model=model, text=text, text_b=text_b, target=target)
-        _, view = await server.answer(look, request)
+        _, view = await server.answer(attention_view, request)
         return HTMLResponse(view.html)
 
 

@@ -36,7 +36,7 @@ class ModelRouter:
         """The ServedModel with this name, or the default of the task among the models that read this field.
 
         Args: see `choose`.
-            name: str, see `named`; None for the default.
+            name: str, see `model_named`; None for the default.
             input_field: str, the first field of the request, such as "texts".
 
         Raises:
@@ -48,14 +48,14 @@ class ModelRouter:
         if name is None:
             reading = [model for model in able if model.input_field == input_field]
             if reading:
-                return self.default(task, input_field) or reading[0]
+                return self.default_model(task, input_field) or reading[0]
             this = f"{task or 'do this'}{f' with {input_field}' * bool(able)}"
             raise Refusal(404, f"No model of this server can {this}. /v1/models lists the models.")
-        if (model := self.named(name)) not in able:
+        if (model := self.model_named(name)) not in able:
             raise Refusal(422, f"{model.name} does not {task}. /v1/models lists the models.")
         return model
 
-    def named(self, name):
+    def model_named(self, name):
         """The ServedModel of a name or of a unique part of one; raises Refusal with 404 if there is none."""
         names = named_by(name, self._models)
         if len(names) > 1:
@@ -64,7 +64,7 @@ class ModelRouter:
             raise Refusal(404, f"No model {quoted(name)} for this route. /v1/models lists the models.")
         return self._models[names[0]]
 
-    def default(self, task, input_field=TEXTS):
+    def default_model(self, task, input_field=TEXTS):
         """The ServedModel that answers requests with this field for a task that name no model, or None.
 
         It is the first model with this main task that `--model` names, or else that of `DEFAULT_MODELS`.
@@ -74,10 +74,10 @@ class ModelRouter:
         best = [model for model in able if model.load is not None and model.name == DEFAULT_MODELS.get(task)]
         return next(iter(best + able), None)
 
-    def input_field(self, name):
+    def input_field_of(self, name):
         """The first field of the input of the model with this name, or None if there is no such model."""
         try:
-            return self.named(name).input_field if isinstance(name, str) else None
+            return self.model_named(name).input_field if isinstance(name, str) else None
         except Refusal:
             return None
 
@@ -100,7 +100,7 @@ class ModelRouter:
                 raise Refusal(422, f"{reason} Leave out `model` or the languages.")
         return model
 
-    def translations(self):
+    def language_pairs(self):
         """The best model for each pair of languages, for `GET /v1/models`: list of dicts, the best models first."""
         best = {}
         for pair in self._pairs():

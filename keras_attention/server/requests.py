@@ -146,7 +146,7 @@ class AttentionReply(BaseModel):
     answers: list[Looked]
 
 
-def look(pipeline, request):
+def attention_view(pipeline, request):
     """The attention weights as an `AttentionView`."""
     if pipeline.input.is_file:  # whose names must not come from a request
         raise UserError("Attention is shown for texts. This model reads files: use `classify --attention`.")

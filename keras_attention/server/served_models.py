@@ -167,7 +167,7 @@ def activities_of(models, translations):
 
     Args:
         models: list of dict, see `Server.about`.
-        translations: list of dict, see `ModelRouter.translations`, whose order translators have.
+        translations: list of dict, see `ModelRouter.language_pairs`, whose order translators have.
     """
     tasks, best = list(DEFAULT_MODELS), [one["model"] for one in translations]
 

@@ -202,7 +202,7 @@ class Server:
     def about(self):
         """The description of each model for `GET /v1/models`: list of dicts of JSON types."""
         groups = dict.fromkeys((model.task, model.input_field) for model in self.models.values())
-        defaults = {group: self.router.default(*group) for group in groups}
+        defaults = {group: self.router.default_model(*group) for group in groups}
         return [
             {
                 **model.about,

@@ -334,18 +334,18 @@ def _warn_once(root, reason):
 _warned: list = []
 
 
-def tell_compiling():
-    """Tells the function that `when_compiling` was called with that XLA will compile a program."""
-    for tell in _tell:
-        tell()
+def announce_compiling():
+    """Calls the function of `when_compiling`, because XLA will compile a program."""
+    for announce in _announcers:
+        announce()
 
 
-def when_compiling(tell):
-    """From now on, calls `tell` before each program that XLA must compile, because no earlier process has stored it."""
-    _tell[:] = [tell]
+def when_compiling(announce):
+    """Calls `announce` before each program that XLA must compile because no earlier process has stored it."""
+    _announcers[:] = [announce]
 
 
-_tell: list = []
+_announcers: list = []
 
 
 def cache_root():

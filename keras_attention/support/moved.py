@@ -83,7 +83,7 @@ MOVED_NAMES = {
     "server.server": {
         **dict.fromkeys(("ServedModel", "about_model", "load_models", "served_model"), "server.served_models"),
         "ServerMetrics": "server.metrics",
-        "look": "server.requests",
+        "look": "server.requests:attention_view",
     },
     "zoo.schema": {"Use": "zoo.schema:Task"},
     "export": dict.fromkeys(

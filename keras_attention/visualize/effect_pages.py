@@ -78,16 +78,16 @@ def _cell(effect, full, source, target):
 
 def _contrast(one):
     """Why the model prefers a word to another: the effect of each word on their log ratio, as bars."""
-    found = one["contrast"]
-    full = max([LEAST_FULL, *map(abs, found["effects"])])
+    contrast = one["contrast"]
+    full = max([LEAST_FULL, *map(abs, contrast["effects"])])
     rows = "".join(
         f'<tr><td dir="auto">{html.escape(word)}</td><td class="number">{_signed(effect, 2)}</td>'
         f'<td><div class="bar {_kind(effect)}" style="width: {abs(effect) / full:.0%}"></div></td></tr>'
-        for word, effect in zip(one["sources"][: len(found["effects"])], found["effects"], strict=True)
+        for word, effect in zip(one["sources"][: len(contrast["effects"])], contrast["effects"], strict=True)
         if abs(effect) >= SHOWN
     )
-    title = f"Why <b>{html.escape(found['word'])}</b> and not <b>{html.escape(found['other'])}</b>? "
-    ratio = f"log p(word) \u2212 log p(other) = {_signed(found['log_ratio'], 2)}; without a word, it falls by:"
+    title = f"Why <b>{html.escape(contrast['word'])}</b> and not <b>{html.escape(contrast['other'])}</b>? "
+    ratio = f"log p(word) \u2212 log p(other) = {_signed(contrast['log_ratio'], 2)}; without a word, it falls by:"
     return f'<table class="contrast"><caption dir="auto">{title}{ratio}</caption>{rows}</table>'
 
 

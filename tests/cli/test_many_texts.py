@@ -253,6 +253,6 @@ def test_a_continued_run_counts_its_own_answers(capsys):
     for window in job.windows():
         assert window.first == 4
         job.write(["x", "y"], [False, True])
-    job.tell_cut()
+    job.report_truncated()
     assert job.answered == 2
     assert "1 of 2 texts (the first is number 5) have more tokens" in capsys.readouterr().err

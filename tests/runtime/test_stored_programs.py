@@ -199,7 +199,7 @@ def test_arguments_and_results_may_be_nested(next_process, monkeypatch):
 
 def test_only_what_xla_must_compile_is_announced(next_process, monkeypatch):
     announced = []
-    monkeypatch.setattr(compile_cache, "_tell", [lambda: announced.append(1)])
+    monkeypatch.setattr(compile_cache, "_announcers", [lambda: announced.append(1)])
     for expected in ([1], [1]):  # the second process finds the program
         next_process()
         run(layer())

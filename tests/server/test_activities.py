@@ -21,7 +21,7 @@ def zoo_server():
 
 def test_each_activity_has_its_models_best_first():
     server = zoo_server()
-    actual = activities_of(server.about(), server.router.translations())
+    actual = activities_of(server.about(), server.router.language_pairs())
     activities = {one["title"]: one for one in actual}
     assert list(activities) == [
         "Translate",

@@ -122,7 +122,7 @@ def test_a_model_that_cannot_be_loaded_does_not_stop_the_server(error, status, t
                 await asyncio.sleep(0.01)
         assert await ask(running, "ready") == ("ready", "R")
         if isinstance(error, registry.EntryError):
-            assert running.router.default("classify") is ready
+            assert running.router.default_model("classify") is ready
 
     asyncio.run(visit())
     running.close()
@@ -134,23 +134,23 @@ def test_a_model_that_cannot_be_loaded_does_not_stop_the_server(error, status, t
 def test_a_part_of_a_name_is_enough_if_it_is_unique():
     models = [ServedModel(name, "classify", name, {}) for name in ("bert_mini_sst2", "minilm_small_pairs", "pairs_two")]
     running, _ = serving(*models)
-    assert running.router.named("sst2").name == "bert_mini_sst2"
-    assert running.router.named("MINILM_SMALL").name == "minilm_small_pairs"
+    assert running.router.model_named("sst2").name == "bert_mini_sst2"
+    assert running.router.model_named("MINILM_SMALL").name == "minilm_small_pairs"
     with pytest.raises(Refusal, match="'pairs' is a part of several names: minilm_small_pairs, pairs_two") as refused:
-        running.router.named("pairs")
+        running.router.model_named("pairs")
     assert refused.value.status == 404
     with pytest.raises(Refusal, match="No model 'ini'"):
-        running.router.named("ini")
+        running.router.model_named("ini")
 
 
 def test_the_default_of_a_task_is_the_best_model_or_the_first_that_is_named_at_the_start():
     best = registry.DEFAULT_MODELS["classify"]
     names = ("a_first", best)
     running, _ = serving(*map(unloaded, names))
-    assert running.router.default("classify").name == best
+    assert running.router.default_model("classify").name == best
     assert [one["default"] for one in running.about()] == [False, True]
     running, _ = serving(*(ServedModel(name, "classify", name, {"name": name}) for name in names))
-    assert running.router.default("classify").name == "a_first"
+    assert running.router.default_model("classify").name == "a_first"
 
 
 def test_the_defaults_are_models_of_the_package_with_these_tasks():

@@ -4,6 +4,7 @@ import importlib
 import warnings
 from pathlib import Path
 
+import numpy as np
 import pytest
 from zoo.tiny_bert import tiny_classifier
 
@@ -57,6 +58,8 @@ def test_methods_and_arguments_of_earlier_names_work():
     classifier = tiny_classifier()
     with pytest.warns(FutureWarning, match=r"Classifier\.described is now called Classifier\.config_keys"):
         assert classifier.described() == classifier.config_keys()
+    with pytest.warns(FutureWarning, match=r"Classifier\.answer is now called Classifier\.classification"):
+        assert classifier.answer(np.array([0.0, 9.0])) == classifier.classification(np.array([0.0, 9.0]))
     with pytest.warns(FutureWarning, match="The argument `say` of use_strategy is now called `notify`"):
         use_strategy("none", say=print)
     for function in (finetune_classifier, prepare, cross_validate, search_settings):

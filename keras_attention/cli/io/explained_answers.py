@@ -47,9 +47,9 @@ def contrast_of(arguments):
     return word, other
 
 
-def write_explanations(path, found):
+def write_explanations(path, explanations):
     """Writes the page of a list of AnswerExplanation."""
     from keras_attention.visualize.effect_pages import EffectPage
 
-    EffectPage([one.as_json() for one in found]).save(path)
-    print(f"keras-attention: {path}: which words decide {counted(len(found), 'answer')}", file=sys.stderr)
+    EffectPage([one.as_json() for one in explanations]).save(path)
+    print(f"keras-attention: {path}: which words decide {counted(len(explanations), 'answer')}", file=sys.stderr)

@@ -145,7 +145,7 @@ class Job:
         for note in notes:
             print(f"keras-attention: {one_line(note)}", file=sys.stderr)
 
-    def tell_cut(self):
+    def report_truncated(self):
         """Reports the number of truncated texts, once for all windows."""
         if self._cut:
             limit = "" if self.limit is None else f" ({self.limit:,})"
@@ -155,7 +155,7 @@ class Job:
                 file=sys.stderr,
             )
 
-    def tell_written(self, path):
+    def report_output(self, path):
         """Reports the number of texts whose answers are in the file at `path`, if it is not None."""
         if path:
             print(f"keras-attention: {path}: {counted(self._output.done, 'answer')}", file=sys.stderr)
@@ -226,7 +226,7 @@ def hint_at_tables(arguments):
         )
 
 
-def tell_shielded(table, what):
+def report_shielded(table, what):
     """Reports how many cells of an AnsweredTable, named by `what`, a spreadsheet would have taken for formulas."""
     if table and table.shielded:
         print(
@@ -270,8 +270,8 @@ def many_texts(arguments, folder, check=None, answers=None):
         with answers_to(arguments.output, None, False) as output, _cut_texts_told_once():
             job = Job(keyboard_lines(), 1, output, typed=True)
             yield job
-        job.tell_cut()
-        job.tell_written(arguments.output)
+        job.report_truncated()
+        job.report_output(arguments.output)
         return
     with input_lines(arguments.input, arguments.encoding) as lines:
         texts = None if lines else arguments.texts or piped_lines(arguments)
@@ -286,8 +286,8 @@ def many_texts(arguments, folder, check=None, answers=None):
         with place as output, _cut_texts_told_once():
             job = Job(islice(lines(), output.done, None), total, output)
             yield job
-    job.tell_cut()
-    job.tell_written(arguments.output if answers is None else None)
+    job.report_truncated()
+    job.report_output(arguments.output if answers is None else None)
 
 
 @contextmanager
@@ -299,13 +299,13 @@ def many_rows(arguments, folder, table):
     with answers_to(arguments.output, facts, arguments.resume) as output, _cut_texts_told_once():
         job = Job(islice(table.rows(), output.done, None), table.count, output)
         yield job
-    job.tell_cut()
-    job.tell_written(arguments.output)
+    job.report_truncated()
+    job.report_output(arguments.output)
 
 
 @contextmanager
 def _cut_texts_told_once():
-    """Ignores the warnings of each window about truncated texts, because `Job.tell_cut` reports them once."""
+    """Ignores the warnings of each window about truncated texts, because `Job.report_truncated` reports them once."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", TruncatedText)
         yield

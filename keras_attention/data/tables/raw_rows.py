@@ -22,7 +22,7 @@ class BadRow(NamedTuple):
     """
 
     reason: str
-    found: str
+    received: str
     expected: str
     column: str | None = None
     skippable: bool = True
@@ -36,7 +36,7 @@ class BadRow(NamedTuple):
             if self.skippable
             else "Fix it first: --skip-bad-rows cannot tell where this row ends."
         )
-        return f"{path}, line {line}{column}: {self.reason}: found {self.found}. Expected: {self.expected}. {mend}"
+        return f"{path}, line {line}{column}: {self.reason}: found {self.received}. Expected: {self.expected}. {mend}"
 
 
 def shown(value, most=MAX_SHOWN):

@@ -69,10 +69,10 @@ class WordEffects(NamedTuple):
     def as_json(self):
         """A dict of JSON types; NaN is None."""
         effects = [[None if np.isnan(effect) else float(effect) for effect in row] for row in self.effects]
-        found = {**self._asdict(), "log_probs": self.log_probs.tolist(), "effects": effects}
+        facts = {**self._asdict(), "log_probs": self.log_probs.tolist(), "effects": effects}
         if self.contrast is not None:
-            found["contrast"] = {**self.contrast._asdict(), "effects": np.nan_to_num(self.contrast.effects).tolist()}
-        return found
+            facts["contrast"] = {**self.contrast._asdict(), "effects": np.nan_to_num(self.contrast.effects).tolist()}
+        return facts
 
 
 class AnswerExplanation(NamedTuple):
@@ -141,9 +141,9 @@ def explain_translation(translator, text, *, target=None, contrast=None, positio
     else:
         parts = translator.sentences(text) if options.pop("split") else None
         pieces = [one.sentence for one in parts.pieces] if parts else [text]
-        found = translator.hypotheses(pieces, split=False, **options)
-        answers = [best for best, *_ in found]
-        whole = str(joined_hypotheses(parts, found, 1)[0]) if parts else str(answers[0])
+        hypotheses = translator.hypotheses(pieces, split=False, **options)
+        answers = [best for best, *_ in hypotheses]
+        whole = str(joined_hypotheses(parts, hypotheses, 1)[0]) if parts else str(answers[0])
     writings = [_Translated(translator, *pair) for pair in zip(pieces, answers, strict=True)]
     return AnswerExplanation(text, whole, _explained(writings, contrast))
 
@@ -226,7 +226,7 @@ class _Translated:
 
     def log_probs(self, ids):
         """The log probability of each of these tokens, given the sentence, and without each word: (1 + S, T)."""
-        network, found = self.translator.network, []
+        network, log_probs = self.translator.network, []
         inputs = np.array([START_ID, *ids[:-1]], "int32")
         row_bytes = activation_bytes(network, 1, max(map(len, self.encoded)) + len(ids))
         row_bytes += 4 * len(ids) * self.tokenizer.vocabulary_size  # of the logits
@@ -239,8 +239,8 @@ class _Translated:
             batch = {"source_ids": source_ids, "target_ids": np.tile(inputs, (len(some), 1))}
             with memory(len(some) * row_bytes):
                 logits = np.asarray(network(batch, training=False), "float32")  # (B, T, V)
-                found.append(_log_softmax_at(logits, np.array(ids)))
-        return np.concatenate(found)
+                log_probs.append(_log_softmax_at(logits, np.array(ids)))
+        return np.concatenate(log_probs)
 
     def other_ids(self, before, other):
         return self.tokenizer.encode([before + other])[0].tolist(), self.tokenizer.encode([other])[0].tolist()
@@ -281,14 +281,14 @@ class _Continued:
             rest = [token for k, token in enumerate(ids) if k not in group]
             sequences.append([*self.beginning, *rest])
             ends.append(group[-1] + 1)
-        found = np.full((len(sequences), len(ids)), np.nan)
+        log_probs = np.full((len(sequences), len(ids)), np.nan)
         inputs = [{"token_ids": np.array(one, "int32")} for one in sequences]
-        for row, end, read, (log_probs,) in zip(
-            found, ends, sequences, self.generator.compiled.run(inputs), strict=True
+        for row, end, read, (of_sequence,) in zip(
+            log_probs, ends, sequences, self.generator.compiled.run(inputs), strict=True
         ):
             kept = len(ids) - end
-            row[end:] = log_probs[len(read) - 1 - kept : len(read) - 1]
-        return found
+            row[end:] = of_sequence[len(read) - 1 - kept : len(read) - 1]
+        return log_probs
 
     def other_ids(self, before, other):
         skipped = len(self.beginning)
@@ -314,13 +314,13 @@ def _explained(writings, contrast):
     asked, place = None, None
     if contrast is not None:
         asked, place = _asked(writings, contrast)
-    found = []
+    effects_of_sentences = []
     for one in writings:
         targets, sources = len(one.targets), len(one.sources)
         one.prepare()
         if not targets:
             nothing = np.zeros(0), np.zeros((0, sources)), None
-            found.append(WordEffects(one.text, one.answer, one.sources, [], *nothing, one.truncated))
+            effects_of_sentences.append(WordEffects(one.text, one.answer, one.sources, [], *nothing, one.truncated))
             continue
         of_tokens = one.log_probs(one.ids)
         words = np.stack([of_tokens[:, group].sum(axis=1) for group in one.groups], axis=1)  # (1 + S, T)
@@ -329,10 +329,10 @@ def _explained(writings, contrast):
         answer = None
         if one is asked:
             answer = _contrasted(one, place, contrast[1], words[:, place])
-        found.append(
+        effects_of_sentences.append(
             WordEffects(one.text, one.answer, one.sources, one.targets, words[0], effects, answer, one.truncated)
         )
-    return found
+    return effects_of_sentences
 
 
 def _asked(writings, contrast):
