@@ -32,8 +32,8 @@ HEADLINES = ("BLEU A", "BLEU B")
 
 def entries(folder=SAVED_MODELS):
     """The entries of a folder, sorted by name, without folders that are still being written."""
-    found = sorted(Path(folder).glob(f"*/{MANIFEST}"))
-    return [read_entry(path.parent, hashed=JSON_FILES) for path in found if not path.parent.name.startswith(".")]
+    manifests = sorted(Path(folder).glob(f"*/{MANIFEST}"))
+    return [read_entry(path.parent, hashed=JSON_FILES) for path in manifests if not path.parent.name.startswith(".")]
 
 
 def models_table(entries):
@@ -101,11 +101,11 @@ def speed_table(measured):
         search = "greedy" if row["beam"] == 1 else f"beam {row['beam']}"
         threads = f", {row['threads']} thread{'s' * (row['threads'] > 1)}" if several else ""
         rows.setdefault(f"{search}, batch {row['batch']}{threads}", {})[row["engine"]] = row
-    engines = [engine for engine in ENGINES if all(engine in found for found in rows.values())]
+    engines = [engine for engine in ENGINES if all(engine in row for row in rows.values())]
     columns = ["", "keras_attention, median ms", *(f"{ENGINES[engine]}, sentences/s" for engine in engines)]
     lines = [
-        [setting, found["ours"]["p50 ms"], *(found[engine]["sentences/s"] for engine in engines)]
-        for setting, found in rows.items()
+        [setting, row["ours"]["p50 ms"], *(row[engine]["sentences/s"] for engine in engines)]
+        for setting, row in rows.items()
     ]
     title = f"{measured['sentences']} sentences, `{measured['model']}`, {measured['hardware']}:"
     return f"{title}\n\n{table_text(columns, lines)}"
@@ -135,10 +135,10 @@ def filled(text, tables):
 
 def tables():
     """For each file that has tables: dict from the name of a marker to its table."""
-    found = entries()
+    all_entries = entries()
     speed = speed_table(json.loads(DECODE_SPEED.read_text(encoding="utf-8")))
-    models = {"zoo": zoo_table(found), "scores": score_table(found), "speed": speed}
-    return {README: {"models": models_table(found)}, MODELS: models}
+    models = {"zoo": zoo_table(all_entries), "scores": score_table(all_entries), "speed": speed}
+    return {README: {"models": models_table(all_entries)}, MODELS: models}
 
 
 def _link(entry, up="../"):

@@ -112,8 +112,8 @@ def release(version):
             git("reset", "--quiet")
             if not isinstance(error, subprocess.CalledProcessError):
                 raise
-            said = (error.stderr or error.stdout or "").strip().splitlines()
-            print(f"{version} is not released: {said[-1] if said else error}", file=sys.stderr)
+            lines = (error.stderr or error.stdout or "").strip().splitlines()
+            print(f"{version} is not released: {lines[-1] if lines else error}", file=sys.stderr)
             return CANNOT
         git("tag", "--annotate", f"v{version}", "--message", f"{version}\n\n{notes}", "--cleanup=verbatim")
         DIST.mkdir(exist_ok=True)

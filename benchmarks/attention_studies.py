@@ -262,8 +262,8 @@ def loss_of(model, corpus, options):
 
     @tf.function(reduce_retracing=True)
     def sums(inputs, labels):
-        found = token_cross_entropy(labels, model(inputs, training=False))
-        return found.total, found.count
+        loss = token_cross_entropy(labels, model(inputs, training=False))
+        return loss.total, loss.count
 
     total = count = 0.0
     for batch in BucketedBatches(corpus, options.tokens_per_batch, options.buckets, shuffle=False).epoch(0):
@@ -344,11 +344,11 @@ def table(results, options):
     head = [STUDIES[options.study][0], *columns, "loss", "parameters", "seconds", "seeds"]
     lines = [head, ["---"] * len(head)]
     for name, seeds in results.items():
-        found = list(seeds.values())
-        scores = ([value for one in found if (value := of(one)) is not None] for of in columns.values())
+        of_seeds = list(seeds.values())
+        scores = ([value for one in of_seeds if (value := of(one)) is not None] for of in columns.values())
         row = [name, *(cell(values) if values else "" for values in scores)]
-        row += [cell([one["loss"] for one in found], 3), f"{found[0]['parameters']:,}"]
-        lines.append([*row, f"{statistics.mean(one['seconds'] for one in found):.0f}", str(len(found))])
+        row += [cell([one["loss"] for one in of_seeds], 3), f"{of_seeds[0]['parameters']:,}"]
+        lines.append([*row, f"{statistics.mean(one['seconds'] for one in of_seeds):.0f}", str(len(of_seeds))])
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
@@ -356,8 +356,8 @@ def write_docs(results, options):
     """Replaces what stands between the marks of the study in docs/attention.md."""
     parts = ["", table(results, options), *(["", PICTURE] if options.study == "lengths" else []), "", ""]
     marks = re.compile(rf"(<!-- {options.study} -->\n).*?(<!-- /{options.study} -->)", re.DOTALL)
-    page, found = marks.subn(lambda marks: marks[1] + "\n".join(parts) + marks[2], PAGE.read_text(encoding="utf-8"))
-    if not found:
+    page, count = marks.subn(lambda marks: marks[1] + "\n".join(parts) + marks[2], PAGE.read_text(encoding="utf-8"))
+    if not count:
         raise UserError(f"{PAGE} has no marks <!-- {options.study} --> and <!-- /{options.study} -->.")
     with whole_file(PAGE) as file:
         file.write(page)
@@ -424,11 +424,11 @@ def main(arguments=None):
         for name, how in names.items():
             if str(seed) in results.get(name, {}):
                 continue
-            found = measure(*how, seed, (train_pairs, test_pairs, tokenizer), options)
-            results.setdefault(name, {})[str(seed)] = found
+            measured = measure(*how, seed, (train_pairs, test_pairs, tokenizer), options)
+            results.setdefault(name, {})[str(seed)] = measured
             with whole_file(options.out) as file:
                 json.dump({"settings": settings_of(options), "results": results}, file, indent=1)
-            facts = ", ".join(f"{fact} {found[fact]}" for fact in ("BLEU", "loss", "seconds", "example"))
+            facts = ", ".join(f"{fact} {measured[fact]}" for fact in ("BLEU", "loss", "seconds", "example"))
             print(f"{name}, seed {seed}: {facts}", flush=True)
     results = {name: results[name] for name in names}
     print("\n" + table(results, options))

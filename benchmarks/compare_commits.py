@@ -146,8 +146,8 @@ def conditions():
     versions = [installed.get(library) for library in LIBRARIES]
     code = map(inspect.getsource, (run_part, write_dates, write_table, answers_of, plain))
     cases = RECIPE_FLAGS, FINETUNE_FLAGS, OPINIONS, SUBJECTS, FIELDS, *code
-    described = processor, os.cpu_count(), sys.version, versions, cases
-    return hashlib.sha256(repr(described).encode()).hexdigest()[:8]
+    facts = processor, os.cpu_count(), sys.version, versions, cases
+    return hashlib.sha256(repr(facts).encode()).hexdigest()[:8]
 
 
 def run_part(part, code, out, name):

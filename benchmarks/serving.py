@@ -51,7 +51,7 @@ def requests_for(name):
     return [(PATHS[task], body) for body in bodies]
 
 
-def say(good, text):
+def print_result(good, text):
     """One line of the report."""
     print(text if good else f"! {text}", flush=True)
 
@@ -69,7 +69,9 @@ def equal(models, seconds, flags):
         replies, taken = asyncio.run(closed_loop(url, several, 64))
     pairs = [(reply, expected[json.dumps(request)]) for request, reply in zip(several, replies, strict=True)]
     other = sum(reply.status != 200 or not same(json.loads(reply.body), json.loads(one.body)) for reply, one in pairs)
-    say(not other, f"equal: {count:,} requests of 64 clients in {taken:.1f} s, {other} unlike the answers alone")
+    print_result(
+        not other, f"equal: {count:,} requests of 64 clients in {taken:.1f} s, {other} unlike the answers alone"
+    )
 
 
 def mixed(draw, every):
@@ -96,7 +98,7 @@ def latency(models, seconds, flags):
             replies = asyncio.run(ask_for(url, requests_for(name), seconds))
             times = sorted(1000 * reply.seconds for reply in replies)
             median, late = statistics.median(times), times[int(0.95 * len(times))]
-            say(median <= 10, f"latency: {name} p50 {median:.1f} ms, p95 {late:.1f} ms, {len(times)} requests")
+            print_result(median <= 10, f"latency: {name} p50 {median:.1f} ms, p95 {late:.1f} ms, {len(times)} requests")
 
 
 async def ask_for(url, requests, seconds):
@@ -123,7 +125,7 @@ def batching(models, seconds, flags):
     for name in models:
         together, alone = rates[name, "8"], rates[name, "1"]
         text = f"batching: {name} {together:.0f}/s in batches, {alone:.0f}/s alone: {together / alone:.2f} times"
-        say(together >= 2 * alone, text)
+        print_result(together >= 2 * alone, text)
 
 
 def capacity(url, requests, seconds):
@@ -154,10 +156,12 @@ def overload(models, seconds, flags):
     late = sorted(health)[int(0.99 * len(health))]
     times, sizes = np.array(memory).T
     slope = 100 * 60 * np.polyfit(times, sizes, 1)[0] / sizes.mean()
-    say(set(counts) <= ALLOWED_UNDER_LOAD, f"overload: {rate:.0f}/s for {seconds:g} s, statuses {dict(counts)}")
-    say(late <= 0.1, f"overload: /health p99 {1000 * late:.1f} ms of {len(health)}")
-    say(slope <= 1, f"overload: memory {sizes[-1]:.0f} MB, {slope:+.2f} % a minute")
-    say((recovered or 60) <= 10, f"overload: back to normal after {recovered or float('inf'):.1f} s")
+    print_result(
+        set(counts) <= ALLOWED_UNDER_LOAD, f"overload: {rate:.0f}/s for {seconds:g} s, statuses {dict(counts)}"
+    )
+    print_result(late <= 0.1, f"overload: /health p99 {1000 * late:.1f} ms of {len(health)}")
+    print_result(slope <= 1, f"overload: memory {sizes[-1]:.0f} MB, {slope:+.2f} % a minute")
+    print_result((recovered or 60) <= 10, f"overload: back to normal after {recovered or float('inf'):.1f} s")
 
 
 def watched(process, url, requests, rate, seconds):
@@ -185,7 +189,9 @@ def abuse(models, seconds, flags):
                 wrong.append(f"{name}: {status}")
         (reply,), _ = asyncio.run(closed_loop(url, requests_for(models[0])[:1], 1))
         runs = process.poll() is None and reply.status == 200
-    say(not wrong and runs, f"abuse: {len(ABUSE)} requests, wrong statuses: {', '.join(wrong) or 'none'}; runs: {runs}")
+    print_result(
+        not wrong and runs, f"abuse: {len(ABUSE)} requests, wrong statuses: {', '.join(wrong) or 'none'}; runs: {runs}"
+    )
 
 
 def sigterm(models, seconds, flags):
@@ -198,7 +204,7 @@ def sigterm(models, seconds, flags):
     reached = sum(reply.status != 0 for reply in replies)
     good = sum(reply.status == 200 for reply in replies)
     text = f"sigterm: {counted} requests accepted, {counted - reached} lost, {good} answered with 200, exit code {code}"
-    say(counted == reached == good and code == 0, text)
+    print_result(counted == reached == good and code == 0, text)
 
 
 async def until_the_end(process, url, requests):
@@ -212,10 +218,10 @@ async def until_the_end(process, url, requests):
             if replies[-1].status == 0:
                 return
 
-    running = [asyncio.create_task(one()) for _ in range(32)]
+    tasks = [asyncio.create_task(one()) for _ in range(32)]
     await asyncio.sleep(2)
     process.send_signal(signal.SIGTERM)
-    await asyncio.gather(*running)
+    await asyncio.gather(*tasks)
     return replies
 
 
@@ -237,7 +243,7 @@ def main():
     if given.soak:
         requests = [request for name in given.models for request in requests_for(name)]
         for good, text in soak(given.models, requests, given.soak, flags):
-            say(good, text)
+            print_result(good, text)
         return
     for measure in MEASURES:
         if measure.__name__ in given.only:

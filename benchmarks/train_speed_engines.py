@@ -330,8 +330,8 @@ class Marian(PyTorch):
 
 def _engines(ours, hub, torch, package="keras_hub", name="keras-hub"):
     """Dict from a name to (class or function of a shape, package that it needs)."""
-    beside = {f"{name}, XLA": (hub, package), name: (functools.partial(hub, jit_compile=False), package)}
-    return {"ours": (ours, "keras"), **beside, "PyTorch": (torch, "torch")}
+    others = {f"{name}, XLA": (hub, package), name: (functools.partial(hub, jit_compile=False), package)}
+    return {"ours": (ours, "keras"), **others, "PyTorch": (torch, "torch")}
 
 
 ENGINES = {

@@ -131,8 +131,8 @@ def main(arguments=None):
                     session.report(val_score=quick_score(translator, *texts.validation, texts.target_language))
 
     if session.finish(weights_only=texts is None):  # only in the chief worker
-        described = f"Bidirectional {config.cell.upper()} encoder and decoder with {config.attention} attention."
-        options = {"description": described, "seed": config.seed, "start": start and start.entry, **session.outcome}
+        text = f"Bidirectional {config.cell.upper()} encoder and decoder with {config.attention} attention."
+        options = {"description": text, "seed": config.seed, "start": start and start.entry, **session.outcome}
         scores = write_trained(session.out, translator, texts, **options)
         session.clean_up()
         try_out(session.out, texts, scores, config.ask)

@@ -134,8 +134,8 @@ def main(arguments=None):
                     session.report(val_score=quick_score(translator, *texts.validation, texts.target_language))
 
     if session.finish(weights_only=texts is None):  # only in the chief worker
-        described = f"Transformer, {config.num_encoder_layers} encoder and {config.num_decoder_layers} decoder layers."
-        options = {"description": described, "seed": config.seed, "start": start and start.entry, **session.outcome}
+        text = f"Transformer, {config.num_encoder_layers} encoder and {config.num_decoder_layers} decoder layers."
+        options = {"description": text, "seed": config.seed, "start": start and start.entry, **session.outcome}
         scores = write_trained(session.out, translator, texts, **options)
         session.clean_up()
         try_out(session.out, texts, scores, config.ask)

@@ -39,14 +39,14 @@ def chromium(downloads=None):
             options.add_argument(flag)
         if downloads:
             options.add_experimental_option("prefs", {"download.default_directory": str(downloads)})
-        running = webdriver.Chrome(options=options, service=webdriver.ChromeService(driver))
+        chrome = webdriver.Chrome(options=options, service=webdriver.ChromeService(driver))
         try:
-            yield running
+            yield chrome
         finally:
-            running.quit()
+            chrome.quit()
 
 
-def look(driver, width=1200, height=900, scheme="light"):
+def set_window(driver, width=1200, height=900, scheme="light"):
     """Sets the size of the window in CSS pixels, and whether the user prefers light or dark."""
     size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600}
     driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)

@@ -139,8 +139,8 @@ def test_the_program_for_several_machines_trains_on_one(elsewhere, capsys):
 
 def test_each_room_has_a_reference_page():
     rooms = re.search(r"^ROOMS = \(\n(.*?)^\)", (ROOT / ".ci" / "site_pages.py").read_text(), re.MULTILINE | re.DOTALL)
-    found = {path.parent.name for path in ROOT.glob("keras_attention/*/__init__.py")}
-    assert found - {"cli"} == set(re.findall(r"\w+", rooms.group(1)))
+    rooms_of_the_package = {path.parent.name for path in ROOT.glob("keras_attention/*/__init__.py")}
+    assert rooms_of_the_package - {"cli"} == set(re.findall(r"\w+", rooms.group(1)))
 
 
 @pytest.mark.thorough

@@ -136,10 +136,10 @@ def test_the_zoo_is_found_in_the_wheel_and_in_the_checkout(checkout, wheel, tmp_
     wheel.extractall(tmp_path / "site")
     names = {path.parent.name for path in (checkout / "saved_models").glob("*/manifest.json")}
     for site in (tmp_path / "site", checkout):
-        found = json.loads(run(site, tmp_path, "zoo", "list", "--json"))
-        assert {summary["name"] for summary in found} == names
-        assert all(site in Path(summary["folder"]).parents for summary in found)
-        assert not any("error" in summary for summary in found)
+        summaries = json.loads(run(site, tmp_path, "zoo", "list", "--json"))
+        assert {summary["name"] for summary in summaries} == names
+        assert all(site in Path(summary["folder"]).parents for summary in summaries)
+        assert not any("error" in summary for summary in summaries)
     assert "keras-attention" in run(tmp_path / "site", tmp_path, "--help")
 
 

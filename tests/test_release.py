@@ -86,7 +86,7 @@ def test_all_missing_parts_are_named(checkout, capsys):
     )
     git(checkout, "tag", "v0.2.0")
     git(checkout, "switch", "--quiet", "--create", "other")
-    found = missing(checkout, capsys)
+    messages = missing(checkout, capsys)
     for message in (
         "The tag v0.2.0 exists already.",
         "A release is made on main. Received: the branch other",
@@ -95,8 +95,8 @@ def test_all_missing_parts_are_named(checkout, capsys):
         "CHANGELOG.md has a section 0.2.0 already.",
         "The tables of README.md are old: run `make readme`.",
     ):
-        assert message in found
-    assert found.count("\n") == 5
+        assert message in messages
+    assert messages.count("\n") == 5
 
 
 def test_a_damaged_model_is_not_released(checkout, capsys):

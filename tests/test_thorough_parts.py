@@ -16,19 +16,19 @@ SAMPLED = [f"{file}::test_x[{number}]" for file, count in POINTS.items() for num
 
 @pytest.mark.parametrize("parts", [1, 2, 3, 7])
 def test_each_test_is_in_one_part_whatever_the_order(parts):
-    found = thorough_parts(LONG, SAMPLED, parts)
-    assert found.keys() == {*LONG, *SAMPLED}
-    assert {*found.values()} == set(range(1, parts + 1))
-    assert thorough_parts(LONG[::-1], SAMPLED[::-1], parts) == found
+    part_of = thorough_parts(LONG, SAMPLED, parts)
+    assert part_of.keys() == {*LONG, *SAMPLED}
+    assert {*part_of.values()} == set(range(1, parts + 1))
+    assert thorough_parts(LONG[::-1], SAMPLED[::-1], parts) == part_of
 
 
 def test_the_long_tests_of_a_file_are_spread_and_sampled_points_stay_together():
-    found = thorough_parts(LONG, SAMPLED, 3)
+    part_of = thorough_parts(LONG, SAMPLED, 3)
     for file in "abc":
-        assert {*Counter(found[name] for name in LONG if f"_{file}." in name).values()} <= {3, 4}
-    by_file = {file: {found[name] for name in SAMPLED if name.startswith(file)} for file in POINTS}
+        assert {*Counter(part_of[name] for name in LONG if f"_{file}." in name).values()} <= {3, 4}
+    by_file = {file: {part_of[name] for name in SAMPLED if name.startswith(file)} for file in POINTS}
     assert all(len(numbers) == 1 for numbers in by_file.values())
-    assert sorted(Counter(found[name] for name in SAMPLED).values()) == [15, 17, 31]
+    assert sorted(Counter(part_of[name] for name in SAMPLED).values()) == [15, 17, 31]
 
 
 @pytest.mark.parametrize("text", ["0/3", "4/3", "3", "a/b", "1/0"])

@@ -19,7 +19,7 @@ def thorough_parts(long_tests, sampled_points, parts):
     Returns:
         {name: int}.
     """
-    found = {name: 1 + index % parts for index, name in enumerate(sorted(long_tests))}
+    part_of = {name: 1 + index % parts for index, name in enumerate(sorted(long_tests))}
     files = {}
     for name in sampled_points:
         files.setdefault(name.partition("::")[0], []).append(name)
@@ -27,8 +27,8 @@ def thorough_parts(long_tests, sampled_points, parts):
     for _, names in sorted(files.items(), key=lambda file: (-len(file[1]), file[0])):
         part = points.index(min(points))
         points[part] += len(names)
-        found |= dict.fromkeys(names, part + 1)
-    return found
+        part_of |= dict.fromkeys(names, part + 1)
+    return part_of
 
 
 def chosen_part(text):

@@ -38,11 +38,11 @@ def read_gold(pairs_path, gold_path):
         sides, links = [side.split() for side in pair.split("|||")], [LINK.fullmatch(link) for link in line.split()]
         if len(sides) != 2 or not all(links):
             raise UserError(f"Line {number}: expected 'source ||| target' and links such as 1-1 and 2p3.")
-        found = [((int(link[1]) - 1, int(link[3]) - 1), link[2]) for link in links]
-        if any(not (0 <= s < len(sides[0]) and 0 <= t < len(sides[1])) for (s, t), _ in found):
+        alignments = [((int(link[1]) - 1, int(link[3]) - 1), link[2]) for link in links]
+        if any(not (0 <= s < len(sides[0]) and 0 <= t < len(sides[1])) for (s, t), _ in alignments):
             raise UserError(f"{gold_path}, line {number}: a link to a word that is not there.")
-        sure = {link for link, kind in found if kind == "-"}
-        sentences.append((*sides, sure, {link for link, _ in found}))
+        sure = {link for link, kind in alignments if kind == "-"}
+        sentences.append((*sides, sure, {link for link, _ in alignments}))
     return sentences
 
 
@@ -100,20 +100,20 @@ def rates(translator, sentences, choose):
     def rate(some, view):
         return error_rate([links_of(view(one)) for one, _ in some], [sentence for _, sentence in some])
 
-    found = {"diagonal": error_rate([diagonal(*one[:2]) for _, one in tested], [one for _, one in tested])}
+    rates_by_name = {"diagonal": error_rate([diagonal(*one[:2]) for _, one in tested], [one for _, one in tested])}
     layers, heads = used[0][0].shape[:2]
     for step, name in enumerate(STEPS):
-        found[f"{name}, all heads"] = rate(tested, lambda one, at=step: one[:, :, at].mean(axis=(0, 1)))
+        rates_by_name[f"{name}, all heads"] = rate(tested, lambda one, at=step: one[:, :, at].mean(axis=(0, 1)))
         for layer in range(layers if layers > 1 else 0):
             view = lambda one, at=step, of=layer: one[of, :, at].mean(axis=0)  # noqa: E731
-            found[f"{name}, layer {layer + 1}"] = rate(tested, view)
+            rates_by_name[f"{name}, layer {layer + 1}"] = rate(tested, view)
         views = {
             (of, h): (lambda one, at=step, of=of, h=h: one[of, h, at]) for of, h in product(range(layers), range(heads))
         }
         if len(views) > 1:
             layer, head = best = min(views, key=lambda place: rate(chosen, views[place]))
-            found[f"{name}, layer {layer + 1} head {head + 1}, the best"] = rate(tested, views[best])
-    return found
+            rates_by_name[f"{name}, layer {layer + 1} head {head + 1}, the best"] = rate(tested, views[best])
+    return rates_by_name
 
 
 def main(arguments=None):
@@ -131,8 +131,8 @@ def main(arguments=None):
 
     rows = []
     for model in given.models:
-        found = rates(load(model), sentences, given.choose)
-        rows += [[model, name, f"{value:.1f}"] for name, value in found.items()]
+        measured = rates(load(model), sentences, given.choose)
+        rows += [[model, name, f"{value:.1f}"] for name, value in measured.items()]
     print(table_text(["model", "attention", "alignment error rate"], rows))
 
 

@@ -54,7 +54,7 @@ def main():
 
     hypotheses = [[] for _ in sources]
     for name in arguments.models:
-        found = load_pipeline(name, "translate").hypotheses(
+        hypotheses_of_model = load_pipeline(name, "translate").hypotheses(
             sources,
             n_best=arguments.beam,
             beam_size=arguments.beam,
@@ -62,7 +62,7 @@ def main():
             progress=lambda done, total, name=name: print(f"\r{name}: {done:,} of {total:,}", end="", file=sys.stderr),
         )
         print(file=sys.stderr)
-        for some, answers in zip(hypotheses, found, strict=True):
+        for some, answers in zip(hypotheses, hypotheses_of_model, strict=True):
             some += [answer.text for answer in answers if answer.text.strip()]
     answered = [(row, *closest(targets[row], some)) for row, some in enumerate(hypotheses) if some]
     pairs = [(text, written[row]) if written else (sources[row], text) for row, text, _ in answered]

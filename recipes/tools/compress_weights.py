@@ -48,8 +48,8 @@ def store(folder, test_set=(), steps=STEPS):
 
     folder = Path(folder)
     entry, model, tokenizers = load_entry(folder)
-    described = ("format_version", "architecture", "model", "tokenizer", "weights_dtype")
-    about = {name: value for name, value in entry.config.items() if name not in described}
+    copied = ("format_version", "architecture", "model", "tokenizer", "weights_dtype")
+    about = {name: value for name, value in entry.config.items() if name not in copied}
     others = [folder / picture["file"] for picture in entry.metrics.get("pictures", ())]
     others += [folder / WORDS_FILE] if about.get("words") else []
     options = {"about": about, "metrics": entry.metrics, "weights_dtype": DEFLATE}

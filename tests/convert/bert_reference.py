@@ -37,10 +37,10 @@ class Reference:
         return np.array(x)
 
     def layer(self, name, x):
-        looks = self.attention(f"{name}.attention.self", x)
+        contexts = self.attention(f"{name}.attention.self", x)
         x = [
-            self.norm(f"{name}.attention.output.LayerNorm", y + self.dense(f"{name}.attention.output.dense", look))
-            for y, look in zip(x, looks, strict=True)
+            self.norm(f"{name}.attention.output.LayerNorm", y + self.dense(f"{name}.attention.output.dense", context))
+            for y, context in zip(x, contexts, strict=True)
         ]
         inner = [self.activation(self.dense(f"{name}.intermediate.dense", y)) for y in x]
         outputs = [self.dense(f"{name}.output.dense", y) for y in inner]
@@ -51,15 +51,15 @@ class Reference:
         query, key, value = (
             [np.split(self.dense(f"{name}.{what}", y), heads) for y in x] for what in ("query", "key", "value")
         )
-        looks = []
+        contexts = []
         for q in query:
             joined = []
             for head in range(heads):
                 scores = np.array([q[head] @ k[head] for k in key]) / math.sqrt(len(q[head]))
                 weights = np.exp(scores) / np.exp(scores).sum()
                 joined.append(sum(weight * v[head] for weight, v in zip(weights, value, strict=True)))
-            looks.append(np.concatenate(joined))
-        return looks
+            contexts.append(np.concatenate(joined))
+        return contexts
 
     def masked_lm(self, token_ids, segment_ids):
         """Logits (T, V)."""

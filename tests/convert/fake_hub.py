@@ -25,7 +25,7 @@ class FakeHub:
         commits: dict from "ORG/NAME" to a dict from branch or tag to commit.
         gated: set of names that need a grant.
         sent: dict from the name of a file to what is sent in place of its content.
-        told: dict of fields that stand in the answers of the API in place of the true ones.
+        other_fields: dict of fields that stand in the answers of the API in place of the true ones.
         cut: set of names of files of which only the first half arrives.
         etags: dict from the name of a file to an ETag in place of the true one.
         headers: dict from the name of a file to further headers.
@@ -43,7 +43,7 @@ class FakeHub:
 
     def __init__(self):
         self.models, self.commits, self.gated = {}, {}, set()
-        self.sent, self.told, self.cut, self.asked = {}, {}, set(), []
+        self.sent, self.other_fields, self.cut, self.asked = {}, {}, set(), []
         self.etags, self.headers, self.redirects, self.endless = {}, {}, {}, set()
         self.tokens, self.received_bytes = [], 0
         self.writers, self.private, self.large, self.uploaded, self.failing_uploads = set(), set(), {}, [], 0
@@ -68,7 +68,7 @@ class FakeHub:
         ]
         facts = {"id": name, "sha": self.commits[name][revision], "siblings": siblings}
         facts["private"] = name in self.private
-        return {**facts, "cardData": {"license": "apache-2.0", "language": "en"}, **self.told}
+        return {**facts, "cardData": {"license": "apache-2.0", "language": "en"}, **self.other_fields}
 
     def commit(self, name, lines):
         """Applies the operations of a commit, a list of dicts, to a model; returns the commit."""

@@ -42,7 +42,9 @@ def test_an_etag_that_is_not_the_announced_hash_is_refused(etag, file, server, c
 @pytest.mark.parametrize("digest", ["../../../../home/precious.txt", "0" * 41, "G" * 40, "A" * 64, ""])
 def test_announced_hashes_are_hexadecimal(digest, server, caches, precious):
     facts = server.facts_of(PUBLISHED, "main")["siblings"]
-    server.told = {"siblings": [{**one, "blobId": digest} if one["rfilename"] == CONFIG else one for one in facts]}
+    server.other_fields = {
+        "siblings": [{**one, "blobId": digest} if one["rfilename"] == CONFIG else one for one in facts]
+    }
     refused(NAME, "the hub announces the hash .* for config.json. Expected: 40 or 64 hexadecimal digits")
     assert not server.asked_for(CONFIG)
     assert not (caches / "theirs").exists()
@@ -95,7 +97,7 @@ def test_a_file_that_drips_is_given_up(server, caches, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "told",
+    "facts",
     [
         {"siblings": [{"rfilename": ["x"], "size": 1, "blobId": "0"}]},
         {"siblings": [{"rfilename": "config.json", "size": 1, "blobId": "0", "lfs": "x"}]},
@@ -104,13 +106,13 @@ def test_a_file_that_drips_is_given_up(server, caches, monkeypatch):
         {"cardData": "apache"},
     ],
 )
-def test_answers_of_other_types_are_refused(told, server):
-    server.told = told
+def test_answers_of_other_types_are_refused(facts, server):
+    server.other_fields = facts
     refused(NAME, "the answer is not that of a Hugging Face Hub: ")
 
 
 def test_a_pinned_commit_is_the_answered_commit(server):
-    server.told = {"sha": "f" * 40}
+    server.other_fields = {"sha": "f" * 40}
     refused(f"{NAME}@{COMMIT}", "the hub's answer is about another commit, f{40}")
 
 
@@ -183,6 +185,6 @@ def test_huggingface_hub_finds_the_files(server, caches):
 
 
 def test_a_licence_is_a_word(server):
-    server.told = {"cardData": {"license": "mit\n\x1b[2J<script>", "language": "en"}}
+    server.other_fields = {"cardData": {"license": "mit\n\x1b[2J<script>", "language": "en"}}
     fetched = hub.fetch(NAME)
     assert (fetched.licence, fetched.language) == ("", "en")

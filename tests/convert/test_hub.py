@@ -144,7 +144,7 @@ def test_a_file_that_is_too_large_is_not_downloaded(server):
 
 
 @pytest.mark.parametrize(
-    ("told", "message"),
+    ("facts", "message"),
     [
         ({"sha": "../../../../tmp"}, "names the commit '../../../../tmp'. Expected: 40 hex"),
         ({"sha": None}, "names the commit None"),
@@ -153,14 +153,14 @@ def test_a_file_that_is_too_large_is_not_downloaded(server):
         ({"siblings": "config.json"}, "the answer is not that of a Hugging Face Hub"),
     ],
 )
-def test_answers_that_are_not_sound(told, message, server, caches):
-    server.told = told
+def test_answers_that_are_not_sound(facts, message, server, caches):
+    server.other_fields = facts
     refused(NAME, message)
     assert not (caches / "theirs").exists()
 
 
 def test_a_licence_that_is_no_word(server):
-    server.told = {"cardData": {"license": ["a"], "language": "e" * 50}}
+    server.other_fields = {"cardData": {"license": ["a"], "language": "e" * 50}}
     fetched = hub.fetch(NAME)
     assert (fetched.licence, fetched.language) == ("", "")
 

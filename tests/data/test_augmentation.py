@@ -81,7 +81,7 @@ def test_rows_change_in_every_epoch_by_the_seed_alone():
     def batches(seed, epoch, change=change):
         return ClassificationBatches(rows, labels, 5, seed=seed, change=change).epoch(epoch)
 
-    def found(epoch):
+    def value_of_each_label(epoch):
         pairs = [
             (label, array[0, 0, 0])
             for batch in epoch
@@ -89,7 +89,7 @@ def test_rows_change_in_every_epoch_by_the_seed_alone():
         ]
         return {int(label): float(value) for label, value in pairs if label >= 0}
 
-    first, again, later = found(batches(3, 0)), found(batches(3, 0)), found(batches(3, 1))
+    first, again, later = (value_of_each_label(batches(3, epoch)) for epoch in (0, 0, 1))
     assert first == again
     assert len(set(first.values())) == len(set(later.values()) - set(first.values())) == 13
     plain, changed = (batches(3, 0, some) for some in (None, change))

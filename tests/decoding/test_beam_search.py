@@ -34,14 +34,14 @@ def search(model, rows=None, execution="eager", **options):
     return Hypotheses(*(field.numpy() for field in run()))
 
 
-def check_hypotheses(model, found, expected, row, alpha=0.0, beta=0.0):
+def check_hypotheses(model, hypotheses, expected, row, alpha=0.0, beta=0.0):
     """Equal sequences in equal order, each with the score and log probability that the model gives it."""
-    assert [tokens_of(found, row, place) for place in range(len(expected))] == expected
+    assert [tokens_of(hypotheses, row, place) for place in range(len(expected))] == expected
     for place, tokens in enumerate(expected):
         np.testing.assert_allclose(
-            found.scores[row, place], model.score(row, tokens, alpha, beta), rtol=1e-5, atol=1e-5
+            hypotheses.scores[row, place], model.score(row, tokens, alpha, beta), rtol=1e-5, atol=1e-5
         )
-        np.testing.assert_allclose(found.log_probs[row, place], model.log_prob(row, tokens), rtol=1e-5, atol=1e-5)
+        np.testing.assert_allclose(hypotheses.log_probs[row, place], model.log_prob(row, tokens), rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.sampled(9)

@@ -29,12 +29,14 @@ def contains(tokens, phrase, times=1):
     return sum(tokens[i : i + len(phrase)] == phrase for i in range(len(tokens))) >= times
 
 
-def check_best(model, found, allowed, alpha=0.0):
-    expected = sorted(allowed, key=lambda tokens: -model.score(0, tokens, alpha))[: found.lengths.shape[1]]
-    assert [tokens_of(found, 0, place) for place in range(len(expected))] == expected
+def check_best(model, hypotheses, allowed, alpha=0.0):
+    expected = sorted(allowed, key=lambda tokens: -model.score(0, tokens, alpha))[: hypotheses.lengths.shape[1]]
+    assert [tokens_of(hypotheses, 0, place) for place in range(len(expected))] == expected
     scores = [model.score(0, tokens, alpha) for tokens in expected]
-    np.testing.assert_allclose(found.scores[0, : len(expected)], scores, rtol=1e-5)
-    np.testing.assert_allclose(found.log_probs[0, : len(expected)], [model.log_prob(0, t) for t in expected], rtol=1e-5)
+    np.testing.assert_allclose(hypotheses.scores[0, : len(expected)], scores, rtol=1e-5)
+    np.testing.assert_allclose(
+        hypotheses.log_probs[0, : len(expected)], [model.log_prob(0, t) for t in expected], rtol=1e-5
+    )
 
 
 @pytest.mark.parametrize("alpha", [0.0, 1.3])

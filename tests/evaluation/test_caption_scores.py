@@ -27,12 +27,12 @@ def test_pointing():
     assert pointing(attention, {0: (26, 7, 35, 8)}, (15, 40)) == [(False, 0.0)]
 
 
-def slow_distance(found, expected):
+def slow_distance(actual, expected):
     """By its recursive definition."""
-    if not found or not expected:
-        return len(found) + len(expected)
-    replaced = slow_distance(found[1:], expected[1:]) + (found[0] != expected[0])
-    return min(replaced, slow_distance(found[1:], expected) + 1, slow_distance(found, expected[1:]) + 1)
+    if not actual or not expected:
+        return len(actual) + len(expected)
+    replaced = slow_distance(actual[1:], expected[1:]) + (actual[0] != expected[0])
+    return min(replaced, slow_distance(actual[1:], expected) + 1, slow_distance(actual, expected[1:]) + 1)
 
 
 def test_the_edit_distance_is_that_of_its_definition():

@@ -56,15 +56,15 @@ def texts_of(array):
     return [value.decode() for value in np.asarray(array).tolist()]
 
 
-def check_classes(found, expected, atol=1e-5, separator="|"):
+def check_classes(actual, expected, atol=1e-5, separator="|"):
     """Compares the answers of a graph with Classifications."""
-    assert texts_of(found["label"]) == [
+    assert texts_of(actual["label"]) == [
         separator.join(answer.label) if isinstance(answer.label, list) else answer.label or "" for answer in expected
     ]
-    assert np.asarray(found["truncated"]).tolist() == [answer.truncated for answer in expected]
+    assert np.asarray(actual["truncated"]).tolist() == [answer.truncated for answer in expected]
     values = [list(answer.probabilities.values()) for answer in expected]
-    np.testing.assert_allclose(found["probabilities"], values, atol=atol)
-    for row, answer in zip(np.asarray(found["labels"]), expected, strict=True):
+    np.testing.assert_allclose(actual["probabilities"], values, atol=atol)
+    for row, answer in zip(np.asarray(actual["labels"]), expected, strict=True):
         assert texts_of(row)[0] == next(iter(answer.probabilities))
 
 
@@ -172,19 +172,19 @@ MASKED = [
 ]
 
 
-def check_fillings(found, filler, texts):
+def check_fillings(actual, filler, texts):
     for number, text in enumerate(texts):
         try:
             expected = filler.fill_mask(text)
         except ValueError:
             expected = []
         if not expected:  # an empty text, no gap, or too many
-            assert texts_of(found["fillings"][number]) == [""] * 5
-            assert np.asarray(found["scores"][number]).tolist() == [0.0] * 5
+            assert texts_of(actual["fillings"][number]) == [""] * 5
+            assert np.asarray(actual["scores"][number]).tolist() == [0.0] * 5
             continue
-        assert texts_of(found["fillings"][number]) == [filling.text for filling in expected]
-        assert [word for word in texts_of(found["words"][number][0]) if word] == expected[0].words
-        np.testing.assert_allclose(found["scores"][number], [filling.score for filling in expected], rtol=1e-4)
+        assert texts_of(actual["fillings"][number]) == [filling.text for filling in expected]
+        assert [word for word in texts_of(actual["words"][number][0]) if word] == expected[0].words
+        np.testing.assert_allclose(actual["scores"][number], [filling.score for filling in expected], rtol=1e-4)
 
 
 @pytest.mark.slow

@@ -301,9 +301,9 @@ def test_unknown_characters_are_counted_without_blanks():
     assert unknown_characters(tokenizer(), [f"{known} 很好 好", "  "]) == pytest.approx(3 / 11)
 
 
-@pytest.mark.parametrize(("noise", "told"), [("很好的房间很好的房间", True), ("grass", False)])
-def test_an_unknown_script_is_reported(start, noise, told):
+@pytest.mark.parametrize(("noise", "is_reported"), [("很好的房间很好的房间", True), ("grass", False)])
+def test_an_unknown_script_is_reported(start, noise, is_reported):
     texts = [f"{text} {noise}" for text in TEXTS * 6]
     data, lines = Examples(texts, ["good", "bad", "bad", "good"] * 6), []
     prepare(data, None, start, SETTINGS, notify=lines.append)
-    assert any("of the characters are unknown to this encoder" in line for line in lines) is told
+    assert any("of the characters are unknown to this encoder" in line for line in lines) is is_reported

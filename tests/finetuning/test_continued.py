@@ -68,7 +68,7 @@ def test_the_start_is_opened_and_verified_once(flags, tmp_path, monkeypatch, cap
     write_csv(tmp_path / "table.csv", examples("binary", 40))
     verified, loaded = [], []
     usual_verify, usual_read = entry.verify_files, weights_file.read_arrays
-    count = lambda found, usual: lambda path, *rest: found.append(path) or usual(path, *rest)  # noqa: E731
+    count = lambda calls, usual: lambda path, *rest: calls.append(path) or usual(path, *rest)  # noqa: E731
     monkeypatch.setattr(entry, "verify_files", count(verified, usual_verify))
     monkeypatch.setattr(weights_file, "read_arrays", count(loaded, usual_read))
     words = ["finetune", str(tmp_path / "table.csv"), "--text", "review", "--label", "mood", "--from", str(start)]

@@ -44,10 +44,10 @@ def fits(monkeypatch):
     return seen
 
 
-def searched(start, tmp_path, count, said, **given):
+def searched(start, tmp_path, count, messages, **given):
     settings = replace(SETTINGS, **given)
     data = examples("binary", 30)
-    return search.search_settings(data, None, start, settings, count, tmp_path / "search.log", notify=said.append)
+    return search.search_settings(data, None, start, settings, count, tmp_path / "search.log", notify=messages.append)
 
 
 def test_it_begins_with_the_defaults_and_ends_with_the_best(start, tmp_path, fits):

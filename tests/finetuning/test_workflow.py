@@ -410,11 +410,11 @@ def test_one_line_for_what_the_user_can_mend(tmp_path, capsys, arguments, messag
     assert [path.name for path in tmp_path.iterdir()] == ["train.csv"]
 
 
-@pytest.mark.parametrize(("rows", "told"), [(30, True), (400, False)])
-def test_few_validation_rows_are_reported(rows, told):
+@pytest.mark.parametrize(("rows", "is_reported"), [(30, True), (400, False)])
+def test_few_validation_rows_are_reported(rows, is_reported):
     messages = []
     prepare(examples("binary", rows), None, "none", FinetuneSettings(**QUICK), notify=messages.append)
-    assert ("validation rows mean little" in " ".join(messages)) is told
+    assert ("validation rows mean little" in " ".join(messages)) is is_reported
 
 
 def test_checkpoints_of_another_training_are_noticed_before_the_table_is_read(tmp_path, capsys):

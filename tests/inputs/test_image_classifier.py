@@ -407,14 +407,14 @@ def test_pictures_may_be_larger_than_texts_but_not_unlimited(server):
 
 
 def test_models_say_what_they_read(server, zoo):
-    described = {model["name"]: model for model in server("GET", "/v1/models")[1]["models"]}
-    assert {name: (one["input"], one["widget"], one["default"]) for name, one in described.items()} == {
+    models = {model["name"]: model for model in server("GET", "/v1/models")[1]["models"]}
+    assert {name: (one["input"], one["widget"], one["default"]) for name, one in models.items()} == {
         "digits_tiny": ("image", "image", True),
         "moods": ("text", "text", True),
     }
-    assert described["digits_tiny"]["labels"] == LABELS
-    assert described["digits_tiny"]["body_bytes"] == 8_000_000
-    sources = [example["source"] for example in described["digits_tiny"]["examples"]]
+    assert models["digits_tiny"]["labels"] == LABELS
+    assert models["digits_tiny"]["body_bytes"] == 8_000_000
+    sources = [example["source"] for example in models["digits_tiny"]["examples"]]
     stored = [in_base64((zoo / "digits_tiny" / f"example_{number}.png").read_bytes()) for number in (1, 2, 3)]
     assert sources == stored
     answers = server("POST", "/v1/classify", {"images": sources})[1]["answers"]
@@ -438,8 +438,8 @@ def test_routes_for_texts_do_not_ask_it(server):
         status, reply = server("POST", path, {**body, "model": "digits_tiny"})
         assert status == 422
         assert "\n" not in reply["error"]
-    described = server("GET", "/openapi.json")[1]
-    schemas = described["components"]["schemas"]
+    document = server("GET", "/openapi.json")[1]
+    schemas = document["components"]["schemas"]
     assert {"ClassifyRequest", "ClassifyImagesRequest"} <= set(schemas)
     assert list(schemas["ClassifyImagesRequest"]["properties"]) == ["model", "images", "threshold", "top"]
     assert "texts" in schemas["ClassifyRequest"]["properties"]

@@ -3,7 +3,7 @@
 import time
 
 import pytest
-from browser import chromium, complaints, look
+from browser import chromium, complaints, set_window
 from inputs.pictures import encoded
 from inputs.toy_classifier import digits, register_digit_classifier, trained_classifier
 from PIL import Image
@@ -23,7 +23,7 @@ def page(tmp_path_factory):
     trained_classifier().save(zoo / "digits_tiny")
     write_tiny(zoo / "moods", tiny_classifier().model, [{"source": TEXTS[0], "output": "good"}], task=task())
     with chromium() as driver, server_in_this_process(zoo) as (url, _):
-        look(driver)
+        set_window(driver)
         driver.get(url)
         yield driver
     del ARCHITECTURES["DigitClassifier"]

@@ -4,7 +4,7 @@ import time
 
 import numpy as np
 import pytest
-from browser import chromium, complaints, look
+from browser import chromium, complaints, set_window
 from inputs.test_series import classifier, series
 from server.tiny_zoo import server_in_this_process
 
@@ -16,7 +16,7 @@ def page(tmp_path_factory):
     zoo = tmp_path_factory.mktemp("zoo")
     classifier().save(zoo / "lines")
     with chromium() as driver, server_in_this_process(zoo) as (url, _):
-        look(driver)
+        set_window(driver)
         driver.get(url)
         yield driver
 

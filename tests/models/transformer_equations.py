@@ -91,8 +91,8 @@ def ssru(weights, settings, name, vectors):
     return outputs
 
 
-def lookers(found, values=None, causal=False):
-    """An attention that appends its weights (H, T, S) to `found`; to itself unless `values` are given."""
+def lookers(records, values=None, causal=False):
+    """An attention that appends its weights (H, T, S) to `records`; to itself unless `values` are given."""
 
     def attend(weights, settings, name, vectors):
         source = vectors if values is None else values
@@ -111,7 +111,7 @@ def lookers(found, values=None, causal=False):
                 of_heads[head, t, : len(seen)] = scores / scores.sum()
                 context = sum(w * projected("value", head, y) for w, y in zip(of_heads[head, t], source, strict=True))
                 outputs[t] = outputs[t] + context @ weights[f"{name}/attention_output/kernel"][head]
-        found.append(of_heads)
+        records.append(of_heads)
         return outputs
 
     return attend

@@ -114,9 +114,9 @@ def test_the_server_answers_for_it(zoo):
         assert ask("POST", "/v1/count", {"texts": ["a"] * 65})[0] == 422
         assert ask("POST", "/v1/classify", {"texts": ["a"], "model": "words_tiny"})[0] == 422
         assert ask("POST", "/v1/attention", {"text": "a"})[0] == 422
-        described = ask("GET", "/openapi.json")[1]
-        assert described["paths"]["/v1/count"]["post"]["description"] == "Counts the words of texts."
-        assert "round" in described["components"]["schemas"]["CountRequest"]["properties"]
+        document = ask("GET", "/openapi.json")[1]
+        assert document["paths"]["/v1/count"]["post"]["description"] == "Counts the words of texts."
+        assert "round" in document["components"]["schemas"]["CountRequest"]["properties"]
 
 
 def test_a_name_is_registered_once():

@@ -198,9 +198,9 @@ def test_small_batches_give_the_same_effects(monkeypatch):
     expected = translator.explain(text, target=target).sentences[0]
     for limit in ("BYTES_AT_ONCE", "CHARACTERS_AT_ONCE"):
         monkeypatch.setattr(word_effects, limit, 1)
-    found = translator.explain(text, target=target).sentences[0]
-    np.testing.assert_allclose(found.effects, expected.effects, atol=1e-4)
-    np.testing.assert_allclose(found.log_probs, expected.log_probs, atol=1e-4)
+    actual = translator.explain(text, target=target).sentences[0]
+    np.testing.assert_allclose(actual.effects, expected.effects, atol=1e-4)
+    np.testing.assert_allclose(actual.log_probs, expected.log_probs, atol=1e-4)
 
 
 def test_the_effects_take_memory_from_the_budget_and_stop_when_unwanted(monkeypatch):

@@ -52,8 +52,8 @@ def pair(request):
     return translators
 
 
-def check_equal(found, expected):
-    for answers, others in zip(found, expected, strict=True):
+def check_equal(actual, expected):
+    for answers, others in zip(actual, expected, strict=True):
         assert [one.tokens for one in answers] == [one.tokens for one in others]
         for name in ("score", "log_prob"):
             ours = [getattr(one, name) for one in others]

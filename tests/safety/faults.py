@@ -62,30 +62,30 @@ class Faults:
         what, error = MODES[mode] if mode else (COUNT, 0)
         self._library.fault_arm(os.fsencode(folder), what, at, error)
 
-    def watch(self, folder, start, look):
+    def watch(self, folder, start, inspect):
         """Forks a process that runs until its end, and looks at the disk before each of its operations.
 
         Args:
             folder: path, below which operations count.
             start: callable, what the child does; its result is the exit code.
-            look: callable(operation), such as "rename /here/file"; "half /here/file" comes in the midst of a write.
+            inspect: callable(operation), such as "rename /here/file"; "half /here/file" comes in the midst of a write.
 
         Returns:
             The exit code.
         """
-        told, go = os.pipe(), os.pipe()
-        self._library.fault_pipes(told[1], go[0])
+        reports, go = os.pipe(), os.pipe()
+        self._library.fault_pipes(reports[1], go[0])
         self._library.fault_arm(os.fsencode(folder), ASK, 0, 0)
         child = os.fork()
         if not child:
-            os.close(told[0]), os.close(go[1])
+            os.close(reports[0]), os.close(go[1])
             start()
         self.disarm()
-        os.close(told[1]), os.close(go[0])
+        os.close(reports[1]), os.close(go[0])
         try:
-            with open(told[0], encoding="utf-8", errors="replace") as operations:
+            with open(reports[0], encoding="utf-8", errors="replace") as operations:
                 for operation in operations:
-                    look(operation.rstrip())
+                    inspect(operation.rstrip())
                     os.write(go[1], b"x")
         finally:
             os.close(go[1])

@@ -53,13 +53,13 @@ GROUPS = (NAMES[:8], NAMES[8:12], NAMES[12:15], NAMES[15:18], NAMES[18:27], NAME
 
 def held(record_property, every, *names):
     one_thread = {"OMP_NUM_THREADS": "1", "KERAS_BACKEND": "numpy"}
-    found = [json.loads(line) for line in run_with_faults(RUN, every, *names, **one_thread).splitlines()]
-    assert [report["name"] for report in found] == list(names)
-    for report in found:
+    reports = [json.loads(line) for line in run_with_faults(RUN, every, *names, **one_thread).splitlines()]
+    assert [report["name"] for report in reports] == list(names)
+    for report in reports:
         assert report["wrong"] == [], report
         assert report["tried"]
         record_property("prepared commands: points", report["tried"])
-    return sum(report["tried"] for report in found)
+    return sum(report["tried"] for report in reports)
 
 
 @pytest.mark.slow

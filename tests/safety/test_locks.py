@@ -48,8 +48,8 @@ def holder(tmp_path):
 
 
 def test_the_second_writer_learns_holder_and_time_of_the_lock(holder, tmp_path):
-    told = rf"file is in use: process {holder.pid}, since 20\d\d-\d\d-\d\d \d\d:"
-    with pytest.raises(UserError, match=told), whole_file(tmp_path / "file"):
+    message = rf"file is in use: process {holder.pid}, since 20\d\d-\d\d-\d\d \d\d:"
+    with pytest.raises(UserError, match=message), whole_file(tmp_path / "file"):
         pass
     assert not (tmp_path / "file").exists()
 
@@ -118,14 +118,14 @@ def test_a_file_that_replaces_the_lock_is_not_removed(tmp_path):
 
 
 def test_a_thread_may_enter_again_and_another_may_not(tmp_path):
-    found = []
+    outcomes = []
 
     def other():
         try:
             with locked(tmp_path / "file"):
-                found.append("entered")
+                outcomes.append("entered")
         except UserError as error:
-            found.append(str(error))
+            outcomes.append(str(error))
 
     def run_other():
         thread = threading.Thread(target=other)
@@ -134,9 +134,9 @@ def test_a_thread_may_enter_again_and_another_may_not(tmp_path):
 
     with locked(tmp_path / "file"), locked(tmp_path / "file"):
         run_other()
-    assert "another thread" in found.pop()
+    assert "another thread" in outcomes.pop()
     run_other()
-    assert found == ["entered"]
+    assert outcomes == ["entered"]
     assert not list(tmp_path.iterdir())
 
 
@@ -245,8 +245,8 @@ def test_processes_that_ask_the_hub_for_one_model_wait_for_each_other(tmp_path):
     environment = {**os.environ, "PYTHONPATH": os.getcwd(), "KERAS_ATTENTION_CACHE": str(tmp_path)}
     command = [sys.executable, "-c", RESOLVE]
     processes = [subprocess.Popen(command, env=environment, stderr=subprocess.PIPE) for _ in range(3)]
-    told = [process.communicate(timeout=120)[1].decode()[-500:] for process in processes]
-    assert [process.returncode for process in processes] == [0, 0, 0], told
+    errors = [process.communicate(timeout=120)[1].decode()[-500:] for process in processes]
+    assert [process.returncode for process in processes] == [0, 0, 0], errors
     (folder,) = (tmp_path / "published" / "hub").iterdir()
     assert sorted(path.name for path in folder.iterdir()) == ["0" * 40 + ".json", "main.json"]
 

@@ -212,7 +212,7 @@ def test_a_saved_tokenizer_that_two_readers_would_read_differently(tmp_path):
 def test_quoted_texts_are_cut(tmp_path):
     longest = 80 * 4 + len(str(tmp_path)) + 200
 
-    def told(folder, change):
+    def message_about(folder, change):
         write_checkpoint(folder)
         (folder / "model.safetensors").write_bytes(changed_header(change))
         with pytest.raises(UserError) as error:
@@ -227,7 +227,7 @@ def test_quoted_texts_are_cut(tmp_path):
         "a place": lambda facts: facts[bias].update(data_offsets=[0, 10**4000]),
     }
     for name, change in changes.items():
-        assert len(told(tmp_path / name, change)) < longest, name
+        assert len(message_about(tmp_path / name, change)) < longest, name
     folder = write_tiny_entry(tmp_path / "entry").folder
     manifest = json.loads((folder / "manifest.json").read_text())
     for files in ({**manifest["files"], "x" * 60_000: manifest["files"]["config.json"]}, {"?" * 60_000: {}}):
@@ -270,7 +270,7 @@ def complaint(folder, path):
 def test_a_message_about_any_value_of_an_entry_is_short(tmp_path):
     folder = write_tiny_entry(tmp_path / "entry", tiny_parts()).folder
     longest = 80 * 3 + len(str(folder)) + 100
-    told = {}
+    messages = {}
     for path in sorted(folder.rglob("*.json")):
         sound, manifest = path.read_bytes(), (folder / "manifest.json").read_bytes()
         for place in places(json.loads(sound)):
@@ -278,9 +278,9 @@ def test_a_message_about_any_value_of_an_entry_is_short(tmp_path):
                 path.write_text(json.dumps(changed_at(json.loads(sound), place, value)))
                 if path.name != "manifest.json":
                     sign(folder)
-                told[path.name, place, number] = complaint(folder, path)
+                messages[path.name, place, number] = complaint(folder, path)
             path.write_bytes(sound)
             (folder / "manifest.json").write_bytes(manifest)
-    assert {place: message for place, message in told.items() if len(message) > longest} == {}
-    assert sum(map(bool, told.values())) > 300
+    assert {place: message for place, message in messages.items() if len(message) > longest} == {}
+    assert sum(map(bool, messages.values())) > 300
     read_entry(folder)

@@ -18,9 +18,9 @@ pytestmark = pytest.mark.skipif(COMPILER is None, reason="faults.c needs a C com
     ],
 )
 def test_two_users_of_one_folder(sequences, record_property):
-    found = json.loads(run_with_faults(RUN, sequences, KERAS_BACKEND="numpy"))
-    assert found["sequences"] >= sequences
+    report = json.loads(run_with_faults(RUN, sequences, KERAS_BACKEND="numpy"))
+    assert report["sequences"] >= sequences
     assert {"write_output -9", "write_output 2", "write_model -9", "write_model 2", "other -9"} <= set(
-        found["outcomes"]
+        report["outcomes"]
     )
-    record_property("sequences of two users", found["sequences"])
+    record_property("sequences of two users", report["sequences"])

@@ -21,7 +21,7 @@ ANSWER = b"x" * 1_000_003
 REQUEST = b"GET /%s HTTP/1.1\r\nhost: x\r\n\r\n"
 
 
-class Running:
+class ServerInThread:
     def __init__(self, loop):
         self.metrics, self.log = ServerMetrics(["/big", "/late"]), []
         self.bound = bind("127.0.0.1", 0)
@@ -59,14 +59,14 @@ class Running:
 
 
 @pytest.fixture(params=["asyncio", "uvloop"])
-def running(request):
+def served(request):
     pytest.importorskip(request.param)
-    running = Running(request.param)
-    yield running
-    running.server.should_exit = True
-    running.thread.join(timeout=20)
-    assert not running.thread.is_alive()
-    assert running.log == []
+    served = ServerInThread(request.param)
+    yield served
+    served.server.should_exit = True
+    served.thread.join(timeout=20)
+    assert not served.thread.is_alive()
+    assert served.log == []
 
 
 def wait_for(condition, seconds=20):
@@ -78,29 +78,29 @@ def wait_for(condition, seconds=20):
 
 
 @pytest.mark.parametrize("path", [b"big", b"late"])
-def test_twenty_pipelined_requests_and_a_close(running, path):
-    with socket.create_connection(running.address) as client:
+def test_twenty_pipelined_requests_and_a_close(served, path):
+    with socket.create_connection(served.address) as client:
         client.sendall((REQUEST % path) * 20)
         time.sleep(SECONDS / 3)
-    wait_for(lambda: not running.connections())
-    wait_for(lambda: running.count(499))
-    assert running.count(500) == 0
-    assert "requests_in_progress 0.0" in running.metrics.text().decode()
+    wait_for(lambda: not served.connections())
+    wait_for(lambda: served.count(499))
+    assert served.count(500) == 0
+    assert "requests_in_progress 0.0" in served.metrics.text().decode()
 
 
-def test_answers_of_disconnected_clients_are_abandoned(running):
-    clients = [socket.create_connection(running.address) for _ in range(5)]
+def test_answers_of_disconnected_clients_are_abandoned(served):
+    clients = [socket.create_connection(served.address) for _ in range(5)]
     for client in clients:
         client.sendall((REQUEST % b"big") * 20)
-    wait_for(lambda: running.connections() == 5)
-    assert wait_for(lambda: not running.connections()) < 10 * SECONDS + 1
-    assert running.count(500) == 0
+    wait_for(lambda: served.connections() == 5)
+    assert wait_for(lambda: not served.connections()) < 10 * SECONDS + 1
+    assert served.count(500) == 0
     for client in clients:
         client.close()
 
 
-def test_a_client_that_reads_slowly_gets_all(running):
-    with socket.create_connection(running.address) as client:
+def test_a_client_that_reads_slowly_gets_all(served):
+    with socket.create_connection(served.address) as client:
         client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65_536)
         client.sendall((REQUEST % b"big") * 2)
         received = 0
@@ -109,5 +109,5 @@ def test_a_client_that_reads_slowly_gets_all(running):
             assert part
             received += len(part)
             time.sleep(SECONDS / 6)
-    wait_for(lambda: not running.connections())
-    assert running.count(200) == 2
+    wait_for(lambda: not served.connections())
+    assert served.count(200) == 2

@@ -29,9 +29,9 @@ RECIPES = (
 
 def held(record_property, samples, names):
     lines = run_with_faults(RUN, samples, *names, OMP_NUM_THREADS="1").splitlines()
-    found = [json.loads(line) for line in lines if line.startswith('{"name"')]
-    assert [report["name"] for report in found] == list(names)
-    for report in found:
+    reports = [json.loads(line) for line in lines if line.startswith('{"name"')]
+    assert [report["name"] for report in reports] == list(names)
+    for report in reports:
         assert report["wrong"] == [], report
         assert report["tried"]["kill"] > report["operations"] > 0
         assert report["tried"]["second run"]

@@ -223,15 +223,15 @@ def with_cache(folder):
 def hub_address():
     """The address of a hub that runs in another process, for as long as this one."""
     if "hub" not in STUBS:
-        (read, told), (end, alive) = os.pipe(), os.pipe()
+        (read, writer), (end, alive) = os.pipe(), os.pipe()
         if not os.fork():
             os.close(alive)
             with running_hub() as hub:
                 hub.publish(TINY_BERT)
-                os.write(told, f"{hub.endpoint} ".encode())
+                os.write(writer, f"{hub.endpoint} ".encode())
                 threading.Thread(target=lambda: (os.read(end, 1), os._exit(0))).start()
                 threading.Event().wait()
-        os.close(told), os.close(end)
+        os.close(writer), os.close(end)
         STUBS["hub"] = os.read(read, 99).decode().strip()
     return STUBS["hub"]
 

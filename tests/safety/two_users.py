@@ -261,9 +261,9 @@ class TwoUsers(RuleBasedStateMachine):
     @invariant()
     def everything_is_there(self):
         assert (self.folder / "bystander").read_text() == "precious"
-        found = self.output_path.read_bytes() if self.output_path.exists() else None
-        assert found in self.output, found
-        self.output = {found}
+        content = self.output_path.read_bytes() if self.output_path.exists() else None
+        assert content in self.output, content
+        self.output = {content}
         assert self.version_there() in self.model
         self.model = {self.version_there()}
         if self.model != {None} and not self.strange:

@@ -172,7 +172,7 @@ class Trial:
         command, code = command or self.command, 1
         os.chdir(self.here)
         streams = {0: (os.devnull, os.O_RDONLY), 2: (self.place / "err", os.O_WRONLY | os.O_CREAT | os.O_TRUNC)}
-        streams[1] = (command.redirected or self.place / "said", os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+        streams[1] = (command.redirected or self.place / "printed", os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
         try:
             for number, (path, how) in streams.items():
                 os.dup2(os.open(path, how), number)
@@ -198,20 +198,20 @@ class Trial:
         sys.argv = [*command.words, *flags]
         return runpy.run_path(sys.argv[0], run_name="__main__") and 0
 
-    def told(self):
+    def error_output(self):
         return (self.place / "err").read_text(errors="replace")
 
     def state(self):
         """What the user sees: from each name to the digests of its files."""
-        found = {}
+        digests = {}
         for path in sorted(self.here.rglob("*")):
             name, *others = path.relative_to(self.here).parts
             hidden = any(part.startswith(".") for part in (name, *others))
             if hidden or not path.is_file() or name in (*self.command.scratch, self.command.redirected):
                 continue  # of the redirected file the shell has made an empty one
             digest = hashlib.sha256(path.read_bytes()).hexdigest()
-            found.setdefault(name, {})[str(path.relative_to(self.here))] = digest
-        return found
+            digests.setdefault(name, {})[str(path.relative_to(self.here))] = digest
+        return digests
 
     def names(self):
         """All names of the folder, and hidden ones anywhere."""
@@ -240,12 +240,12 @@ class Trial:
             child = os.fork()
             if not child:
                 self._in_child(command=COMMANDS[self.command.needs])
-            assert os.waitpid(child, 0)[1] == 0, self.told()
+            assert os.waitpid(child, 0)[1] == 0, self.error_output()
             self.template = self.place / "template"
             shutil.copytree(self.here, self.template)
         self.before, seen, self.points = self.state(), [], 0
 
-        def look(operation):
+        def inspect(operation):
             half = operation.startswith("half ")
             self.tried["torn write" if half else "kill"] += 1
             self.points += not half
@@ -254,8 +254,8 @@ class Trial:
             if not half and samples:
                 shutil.copytree(self.here, self.place / "kept" / str(self.points), symlinks=True)
 
-        code = self.faults.watch(self.here, self._in_child, look)
-        assert code == 0, (code, self.told())
+        code = self.faults.watch(self.here, self._in_child, inspect)
+        assert code == 0, (code, self.error_output())
         self.after, self.left = self.state(), self.names()
         for operation, state in seen:
             for name in state.keys() | self.before.keys() | self.after.keys():
@@ -287,12 +287,12 @@ class Trial:
                 self.reset(self.template)
                 code = self.run(mode=mode, at=at)
                 self.tried[mode] += 1
-                where, told = f"{mode} at {self.faults.last}", self.told()
-                lines = [line for line in told.splitlines() if line and not any(note in line for note in NOTES)]
-                if code == 2 and (len(lines) != 1 or "Traceback" in told):
-                    self.wrong.append(f"{where}: not one line: {told[-400:]}")
+                where, messages = f"{mode} at {self.faults.last}", self.error_output()
+                lines = [line for line in messages.splitlines() if line and not any(note in line for note in NOTES)]
+                if code == 2 and (len(lines) != 1 or "Traceback" in messages):
+                    self.wrong.append(f"{where}: not one line: {messages[-400:]}")
                 elif code not in (0, 2):
-                    self.wrong.append(f"{where}: exit code {code}: {told[-400:]}")
+                    self.wrong.append(f"{where}: exit code {code}: {messages[-400:]}")
                 self.check_parts(where)
                 left = set(self.names()) - set(self.left) - set(os.listdir(self.template)) - {*self.command.scratch}
                 if left and "unlink" not in self.faults.last and "rmdir" not in self.faults.last:
@@ -307,12 +307,12 @@ class Trial:
         self.wrong += [f"{where}: {fault}" for fault in self.faults_of_checkpoints()]
 
     def second_run(self, where, flags):
-        code, told = self.run(flags), self.told()
+        code, messages = self.run(flags), self.error_output()
         self.tried["second run"] += 1
-        if code == 2 and "exists already" in told and self.is_whole("exported", self.state()):
+        if code == 2 and "exists already" in messages and self.is_whole("exported", self.state()):
             code = 0  # the killed command had done everything
         if code != 0:
-            self.wrong.append(f"{where}, then {flags}: exit code {code}: {told[-400:]}")
+            self.wrong.append(f"{where}, then {flags}: exit code {code}: {messages[-400:]}")
         self.check_parts(f"{where}, then {flags}")
         if self.names() != self.left:
             self.wrong.append(f"{where}, then {flags}: leaves {set(self.names()) ^ set(self.left)}")
@@ -346,8 +346,8 @@ def main(samples, names):
         trial.errors((samples + 1) // 2)
         shutil.rmtree(place / name)
         seconds = round(processor_seconds() - began, 1)
-        found = {"name": name, "operations": trial.points, "tried": trial.tried, "wrong": trial.wrong, "s": seconds}
-        print(json.dumps(found), flush=True)
+        report = {"name": name, "operations": trial.points, "tried": trial.tried, "wrong": trial.wrong, "s": seconds}
+        print(json.dumps(report), flush=True)
     shutil.rmtree(place)
 
 

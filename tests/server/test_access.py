@@ -9,7 +9,7 @@ from hashlib import sha256
 from typing import NamedTuple
 
 import pytest
-from browser import chromium, look
+from browser import chromium, set_window
 from server.tiny_zoo import server_in_this_process, server_process
 from zoo.tiny_entry import ENGLISH, write_tiny_entry
 
@@ -240,7 +240,7 @@ def test_the_page_asks_for_an_api_key(tmp_path):
     with chromium() as driver:
         write_tiny_entry(tmp_path / "words")
         with server_in_this_process(tmp_path, keys=DIGESTS) as (url, models):
-            look(driver)
+            set_window(driver)
             driver.get(url)
             for key, reason in (("wrong-key-0123456789", "This server needs a key."), (KEYS[1], "is not known")):
                 until(lambda reason=reason: reason in driver.find_element("id", "access-reason").text)

@@ -5,7 +5,7 @@ import math
 import time
 
 import pytest
-from browser import background, chromium, complaints, look, overflows
+from browser import background, chromium, complaints, overflows, set_window
 from server.tiny_zoo import server_in_this_process, write_tiny_zoo
 from zoo.tiny_bert import TEXTS, tiny_encoder, write_tiny
 from zoo.tiny_entry import ENGLISH
@@ -30,7 +30,7 @@ def opened(tmp_path_factory, downloads):
         tiny_generator("char").save(zoo / "writer")
         write_tiny(zoo / "vectors", tiny_encoder())
         with server_in_this_process(zoo) as (url, models):
-            look(driver)
+            set_window(driver)
             driver.get(url)
             yield driver, models
 
@@ -410,12 +410,12 @@ def test_fits_a_phone_in_light_and_dark(page, scheme):
     """
     for model in ("words", "moods", "gaps", "pairs", "writer", "vectors"):
         for width in (360, 390, 1200):
-            look(page, width=width, scheme=scheme)
+            set_window(page, width=width, scheme=scheme)
             choose(page, model)
             assert not overflows(page)
             assert page.execute_script(inside)
     assert (sum(background(page)) < 200) == (scheme == "dark")
-    look(page)
+    set_window(page)
 
 
 def test_scores_that_are_no_probabilities_are_shown_on_demand(page):

@@ -48,56 +48,56 @@ def unloaded(name, error=None):
 
 
 def serving(*models, seconds=SECONDS):
-    """A server of these models, warm, and what it has told."""
+    """A server of these models, warm, and the list of its messages."""
     messages = []
-    running = Server({model.name: model for model in models}, ServerSettings(seconds=seconds), None, messages.append)
-    running.warm()
-    return running, messages
+    server = Server({model.name: model for model in models}, ServerSettings(seconds=seconds), None, messages.append)
+    server.warm()
+    return server, messages
 
 
-async def ask(running, name):
-    return await running.answer(lambda pipeline, request: pipeline, AttentionRequest(model=name, text="a"))
+async def ask(server, name):
+    return await server.answer(lambda pipeline, request: pipeline, AttentionRequest(model=name, text="a"))
 
 
 def test_the_first_request_loads_a_model_once_while_another_model_answers():
     ready, slow, quick = ServedModel("ready", "classify", "R", {}), unloaded("slow"), unloaded("quick")
-    running, messages = serving(ready, slow, quick)
-    assert running.state == "ready"
-    assert [one["loaded"] for one in running.about()] == [True, False, False]
+    server, messages = serving(ready, slow, quick)
+    assert server.state == "ready"
+    assert [one["loaded"] for one in server.about()] == [True, False, False]
 
     async def visit():
-        waiting = [asyncio.create_task(ask(running, "slow")) for _ in range(5)]
+        waiting = [asyncio.create_task(ask(server, "slow")) for _ in range(5)]
         assert await asyncio.to_thread(slow.load.begun.wait, SECONDS)
-        assert await ask(running, "ready") == ("ready", "R")
+        assert await ask(server, "ready") == ("ready", "R")
         quick.load.go_on.set()
-        assert await ask(running, "quick") == ("quick", "quick")
+        assert await ask(server, "quick") == ("quick", "quick")
         assert not any(task.done() for task in waiting)
         slow.load.go_on.set()
         assert await asyncio.gather(*waiting) == [("slow", "slow")] * 5
-        assert await ask(running, "slow") == ("slow", "slow")
+        assert await ask(server, "slow") == ("slow", "slow")
 
     asyncio.run(visit())
-    running.close()
+    server.close()
     assert (slow.load.times, quick.load.times) == (1, 1)
-    assert [one["loaded"] for one in running.about()] == [True, True, True]
+    assert [one["loaded"] for one in server.about()] == [True, True, True]
     assert "quick is ready (2 of 3)" in messages
 
 
 def test_a_model_that_takes_long_is_answered_with_503_and_then_it_is_ready():
     slow = unloaded("slow")
-    running, _ = serving(slow, seconds=0.2)
+    server, _ = serving(slow, seconds=0.2)
 
     async def visit():
         with pytest.raises(Refusal, match="slow is being loaded: try again later") as refused:
-            await ask(running, "slow")
+            await ask(server, "slow")
         assert refused.value.status == 503
         slow.load.go_on.set()
-        while "slow" not in running.ready:
+        while "slow" not in server.ready:
             await asyncio.sleep(0.01)
-        assert await ask(running, "slow") == ("slow", "slow")
+        assert await ask(server, "slow") == ("slow", "slow")
 
     asyncio.run(visit())
-    running.close()
+    server.close()
 
 
 @pytest.mark.parametrize(
@@ -111,46 +111,46 @@ def test_a_model_that_takes_long_is_answered_with_503_and_then_it_is_ready():
 def test_a_model_that_cannot_be_loaded_does_not_stop_the_server(error, status, times):
     broken, ready = unloaded("broken", error), ServedModel("ready", "classify", "R", {"name": "ready"})
     broken.load.go_on.set()
-    running, messages = serving(broken, ready)
+    server, messages = serving(broken, ready)
 
     async def visit():
         for _ in range(2):
             with pytest.raises(Refusal) as refused:
-                await ask(running, "broken")
+                await ask(server, "broken")
             assert refused.value.status == status
-            while running._loading:
+            while server._loading:
                 await asyncio.sleep(0.01)
-        assert await ask(running, "ready") == ("ready", "R")
+        assert await ask(server, "ready") == ("ready", "R")
         if isinstance(error, registry.EntryError):
-            assert running.router.default_model("classify") is ready
+            assert server.router.default_model("classify") is ready
 
     asyncio.run(visit())
-    running.close()
+    server.close()
     assert broken.load.times == times
     assert any(str(error) in line for line in messages)
-    assert running.state == "stopping"
+    assert server.state == "stopping"
 
 
 def test_a_part_of_a_name_is_enough_if_it_is_unique():
     models = [ServedModel(name, "classify", name, {}) for name in ("bert_mini_sst2", "minilm_small_pairs", "pairs_two")]
-    running, _ = serving(*models)
-    assert running.router.model_named("sst2").name == "bert_mini_sst2"
-    assert running.router.model_named("MINILM_SMALL").name == "minilm_small_pairs"
+    server, _ = serving(*models)
+    assert server.router.model_named("sst2").name == "bert_mini_sst2"
+    assert server.router.model_named("MINILM_SMALL").name == "minilm_small_pairs"
     with pytest.raises(Refusal, match="'pairs' is a part of several names: minilm_small_pairs, pairs_two") as refused:
-        running.router.model_named("pairs")
+        server.router.model_named("pairs")
     assert refused.value.status == 404
     with pytest.raises(Refusal, match="No model 'ini'"):
-        running.router.model_named("ini")
+        server.router.model_named("ini")
 
 
 def test_the_default_of_a_task_is_the_best_model_or_the_first_that_is_named_at_the_start():
     best = registry.DEFAULT_MODELS["classify"]
     names = ("a_first", best)
-    running, _ = serving(*map(unloaded, names))
-    assert running.router.default_model("classify").name == best
-    assert [one["default"] for one in running.about()] == [False, True]
-    running, _ = serving(*(ServedModel(name, "classify", name, {"name": name}) for name in names))
-    assert running.router.default_model("classify").name == "a_first"
+    server, _ = serving(*map(unloaded, names))
+    assert server.router.default_model("classify").name == best
+    assert [one["default"] for one in server.about()] == [False, True]
+    server, _ = serving(*(ServedModel(name, "classify", name, {"name": name}) for name in names))
+    assert server.router.default_model("classify").name == "a_first"
 
 
 def test_the_defaults_are_models_of_the_package_with_these_tasks():
@@ -190,7 +190,7 @@ def test_a_model_that_does_not_fit_into_memory_is_not_loaded(tmp_path, monkeypat
     assert refused.value.status == 503
 
 
-def fetch(running, path, method="GET", **headers):
+def fetch(server, path, method="GET", **headers):
     """(status, JSON) of a request to the routes of a server."""
     sent = []
 
@@ -202,26 +202,26 @@ def fetch(running, path, method="GET", **headers):
 
     lines = [(b"host", b"localhost"), *((name.encode(), value.encode()) for name, value in headers.items())]
     scope = {"type": "http", "method": method, "path": path, "headers": lines, "query_string": b"", "root_path": ""}
-    asyncio.run(make_app(running)(scope, receive, send))
+    asyncio.run(make_app(server)(scope, receive, send))
     return sent[0]["status"], json.loads(b"".join(message.get("body", b"") for message in sent[1:]))
 
 
 def test_models_and_errors_are_those_that_clients_of_openai_read():
-    running = Server({"moods": unloaded("moods")}, ServerSettings(), ServerMetrics([]))
-    running.warm()
-    status, reply = fetch(running, "/v1/models")
+    server = Server({"moods": unloaded("moods")}, ServerSettings(), ServerMetrics([]))
+    server.warm()
+    status, reply = fetch(server, "/v1/models")
     assert (status, reply["object"]) == (200, "list")
     assert [(one["id"], one["object"], type(one["created"])) for one in reply["data"]] == [("moods", "model", int)]
     assert [one["name"] for one in reply["models"]] == ["moods"]
-    assert fetch(running, "/v1/models/mood")[0] == 404
-    assert fetch(running, "/v1/models/moods") == (200, reply["data"][0])
-    assert fetch(running, "/ready") == (200, {"status": "ready"})
+    assert fetch(server, "/v1/models/mood")[0] == 404
+    assert fetch(server, "/v1/models/moods") == (200, reply["data"][0])
+    assert fetch(server, "/ready") == (200, {"status": "ready"})
     for path in ("/v1/models/nobody", "/v1/chat/completions"):
-        status, reply = fetch(running, path)
+        status, reply = fetch(server, path)
         assert (status, reply["error"]["type"]) == (404, "invalid_request_error")
         assert reply["error"]["message"]
     for path in ("/v1/completions", "/v1/embeddings"):
-        status, reply = fetch(running, path, "POST", **{"content-type": "application/json"})
+        status, reply = fetch(server, path, "POST", **{"content-type": "application/json"})
         assert (status, list(reply["error"])) == (400, ["message", "type", "param", "code"])
-    status, reply = fetch(running, "/v1/classify", "POST", **{"content-type": "application/json"})
+    status, reply = fetch(server, "/v1/classify", "POST", **{"content-type": "application/json"})
     assert (status, type(reply["error"])) == (400, str)

@@ -4,7 +4,7 @@ import json
 
 import pytest
 import soundfile
-from browser import chromium, complaints, look, overflows
+from browser import chromium, complaints, overflows, set_window
 from PIL import Image
 from pipelines.tiny_captioner import tiny_captioner, tiny_scenes
 from pipelines.tiny_transcriber import RATE, tiny_strings, tiny_transcriber
@@ -21,7 +21,7 @@ def opened(tmp_path_factory):
     tiny_captioner().save(zoo / "describes")
     tiny_transcriber().save(zoo / "hears")
     with chromium() as driver, server_in_this_process(zoo) as (url, models):
-        look(driver)
+        set_window(driver)
         driver.get(url)
         until(driver, lambda: element(driver, "status").text or complaints(driver), "the page")
         yield driver, models
@@ -74,12 +74,12 @@ def test_a_recording_is_written_with_a_row_for_each_word(opened, tmp_path):
 @pytest.mark.parametrize("name", ["describes", "hears"])
 def test_it_fits_a_phone(opened, name):
     page, _ = opened
-    look(page, 390, 800, "dark")
+    set_window(page, 390, 800, "dark")
     choose(page, name)
     open_attention(page)
     until(page, lambda: element(page, "look").is_displayed(), "where words look")
     assert not overflows(page)
-    look(page)
+    set_window(page)
 
 
 def test_another_model_hides_the_previous_attention(opened):

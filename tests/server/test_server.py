@@ -36,8 +36,10 @@ def zoo(tmp_path_factory):
 @pytest.fixture(scope="module")
 def server(zoo):
     """(process, URL) of a server that all tests but one ask."""
-    with running_server(zoo, "--max-batch", "2", "--items", "7", "--characters", "200", "--seconds", "60") as running:
-        yield running
+    with running_server(
+        zoo, "--max-batch", "2", "--items", "7", "--characters", "200", "--seconds", "60"
+    ) as process_and_url:
+        yield process_and_url
 
 
 @pytest.fixture
@@ -94,15 +96,15 @@ MODELS = {"translate": "words", "classify": "moods", "fill-mask": "gaps"}
 
 @pytest.mark.parametrize("task", MODELS)
 def test_replies_match_their_schema_and_report_truncation(ask, task):
-    described, model = reply_model(task, tasks()[task][0]), MODELS[task]
+    reply_type, model = reply_model(task, tasks()[task][0]), MODELS[task]
     long = f"[MASK] {'dog ' * 48}"
     status, _, actual = ask("POST", f"/v1/{task}", {"model": model, "texts": ["A [MASK] runs.", long]})
     assert status == 200
-    reply = described.model_validate(actual, extra="forbid", strict=True)
+    reply = reply_type.model_validate(actual, extra="forbid", strict=True)
     assert [answer.truncated for answer in reply.answers] == [False, True]
     status, _, actual = ask("POST", "/v1/attention", {"model": model, "text": long})
-    looked = AttentionReply.model_validate(actual, extra="forbid")
-    assert (status, looked.note.endswith("left out")) == (200, True)
+    checked = AttentionReply.model_validate(actual, extra="forbid")
+    assert (status, checked.note.endswith("left out")) == (200, True)
 
 
 def test_many_at_a_time_are_answered_as_if_alone_and_share_batches(ask):

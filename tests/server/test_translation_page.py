@@ -4,7 +4,7 @@ import json
 import time
 
 import pytest
-from browser import chromium, complaints, look, overflows
+from browser import chromium, complaints, overflows, set_window
 from selenium.webdriver.support.select import Select
 from server.test_demo import answers, choose, element, until, write
 from server.tiny_zoo import server_in_this_process
@@ -35,7 +35,7 @@ def opened(tmp_path_factory):
     write_tiny_translators(zoo)
     write_tiny_entry(zoo / "dates")
     with chromium() as driver, server_in_this_process(zoo) as (url, models):
-        look(driver)
+        set_window(driver)
         driver.get(url)
         until(driver, lambda: element(driver, "status").text or complaints(driver), "the page")
         yield driver, models
@@ -289,9 +289,9 @@ def test_another_word_at_a_place_leads_to_another_translation(page, models):
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_the_menus_fit_a_phone(page, scheme):
     for width in (360, 768, 1200):
-        look(page, width=width, scheme=scheme)
+        set_window(page, width=width, scheme=scheme)
         choose(page, "a_en_de")
         assert not overflows(page)
         menus = "return [...document.querySelectorAll('#choice *')].map(e => e.getBoundingClientRect().right)"
         assert max(page.execute_script(menus)) <= width
-    look(page)
+    set_window(page)

@@ -38,8 +38,8 @@ def running_server(zoo, *flags):
     """Starts a server of all models of a zoo; see `server_process`."""
     names = sorted(path.name for path in zoo.iterdir())
     models = [flag for name in names for flag in ("--model", name)]
-    with server_process("serve", *models, *flags, KERAS_ATTENTION_ZOO=str(zoo)) as running:
-        yield running
+    with server_process("serve", *models, *flags, KERAS_ATTENTION_ZOO=str(zoo)) as server:
+        yield server
 
 
 @contextlib.contextmanager

@@ -30,17 +30,17 @@ def test_too_few_rows_are_named():
 
 
 @pytest.mark.parametrize(
-    ("name", "variable", "found"),
+    ("name", "variable", "message"),
     [
         ("several", "", "Received: several"),
         ("multiworker", "", "needs the variable TF_CONFIG"),
         ("auto", "{", "TF_CONFIG must be JSON"),
     ],
 )
-def test_a_strategy_that_cannot_be_is_named(monkeypatch, name, variable, found):
+def test_a_strategy_that_cannot_be_is_named(monkeypatch, name, variable, message):
     monkeypatch.setenv("TF_CONFIG", variable)
     monkeypatch.delenv("SLURM_PROCID", raising=False)
-    with pytest.raises(UserError, match=re.escape(found)):
+    with pytest.raises(UserError, match=re.escape(message)):
         devices.use_strategy(name)
 
 

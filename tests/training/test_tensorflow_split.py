@@ -53,13 +53,13 @@ def load(folder, name):
         return {key: file[key] for key in file.files}
 
 
-def weights_of(found):
-    return [array for key, array in found.items() if key.startswith("arr_")]
+def weights_of(arrays):
+    return [array for key, array in arrays.items() if key.startswith("arr_")]
 
 
-def assert_same_training(found, expected):
-    np.testing.assert_allclose(found["losses"], expected["losses"], rtol=1e-5)
-    for weight, other in zip(weights_of(found), weights_of(expected), strict=True):
+def assert_same_training(actual, expected):
+    np.testing.assert_allclose(actual["losses"], expected["losses"], rtol=1e-5)
+    for weight, other in zip(weights_of(actual), weights_of(expected), strict=True):
         assert np.abs(weight - other).max() <= 1e-5 * np.abs(other).max()
 
 

@@ -4,7 +4,7 @@ import base64
 
 import numpy as np
 import pytest
-from browser import background, chromium, complaints, look, overflows
+from browser import background, chromium, complaints, overflows, set_window
 
 from keras_attention.visualize.pages import AttentionMap, attention_page
 
@@ -28,7 +28,7 @@ def page(weights, tmp_path_factory):
     decision = [("good", 0.75), ("bad", 0.25)]
     attention_page([("one", [first]), ("two", [second])], "A dog runs.", "a note", decision).save(path)
     with chromium() as driver:
-        look(driver)
+        set_window(driver)
         driver.get(path.as_uri())
         yield driver
 
@@ -84,22 +84,22 @@ def test_another_answer(page):
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_fits_a_phone_in_light_and_dark(page, scheme):
     for width in (360, 1200):
-        look(page, width=width, scheme=scheme)
+        set_window(page, width=width, scheme=scheme)
         page.refresh()
         assert not overflows(page)
         assert (sum(background(page)) < 200) == (scheme == "dark")
-    look(page)
+    set_window(page)
 
 
 def test_prints_on_white_paper(page):
-    look(page, scheme="dark")
+    set_window(page, scheme="dark")
     page.refresh()
     printed = base64.b64decode(page.print_page())
     assert printed.startswith(b"%PDF")
     page.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
     assert sum(background(page)) == 3 * 255
     assert not named(page, "choices").is_displayed()
-    look(page)
+    set_window(page)
 
 
 @pytest.fixture(scope="module")
@@ -111,7 +111,7 @@ def pieces_page(tmp_path_factory):
     weights = exponentials / exponentials.sum(axis=-1, keepdims=True)
     attention = AttentionMap("self-attention", weights, pieces, pieces, queries=queries, keys=keys)
     with chromium() as driver:
-        look(driver)
+        set_window(driver)
         yield driver, attention, tmp_path_factory.mktemp("pieces") / "view.html"
 
 
@@ -178,6 +178,6 @@ def test_hundreds_of_words_flow_as_a_text_beside_a_picture(pieces_page):
     page.find_element("css selector", "#map canvas").click()
     assert "attends to" in named(page, "told").text
     assert complaints(page) == []
-    look(page, width=360)
+    set_window(page, width=360)
     assert not overflows(page)
-    look(page)
+    set_window(page)

@@ -23,9 +23,9 @@ class Corpus:
     def batches(self, tokens, draw, chosen=None):
         """Shuffled index arrays of texts of one padded length, each with at most `tokens` tokens and padding."""
         chosen = np.arange(len(self)) if chosen is None else chosen
-        found = [batch for _, batch in in_order(self, draw.permutation(chosen), tokens)]
-        draw.shuffle(found)
-        return found
+        batches = [batch for _, batch in in_order(self, draw.permutation(chosen), tokens)]
+        draw.shuffle(batches)
+        return batches
 
     def places(self, chosen):
         """Where the tokens of the chosen texts are (B, T), and whether they are tokens or padding (B, T)."""

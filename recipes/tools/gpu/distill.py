@@ -54,7 +54,7 @@ class Setup:
         """Keeps the ids of texts and their labels, -1 for a text without one, under a name."""
         self.ids[name] = texts_to_ids(self.tokenizer, texts, *limits, pairs, self.arguments.processes)
         self.labels[name] = np.array([*labels, *[-1] * (len(texts) - len(labels))])
-        say(f"{name}: {len(texts):,} texts, {self.ids[name].student.size:,} tokens")
+        report(f"{name}: {len(texts):,} texts, {self.ids[name].student.size:,} tokens")
 
     def encode_all(self):
         """Before the GPU is used, since processes are forked."""
@@ -114,7 +114,7 @@ def main():
     torch.backends.cuda.matmul.allow_tf32 = True
     arguments.out.mkdir(parents=True, exist_ok=True)
     setup = Setup(arguments)
-    say(f"read {len(setup.files)} files on {torch.cuda.get_device_name() if DEVICE.type == 'cuda' else 'the CPU'}")
+    report(f"read {len(setup.files)} files on {torch.cuda.get_device_name() if DEVICE.type == 'cuda' else 'the CPU'}")
     setup.encode_all()
     student = distilled_encoder(setup)
     save(student, arguments.out, "encoder")
@@ -123,7 +123,7 @@ def main():
         try:
             save(stage(setup, student), arguments.out, name)
         except Exception as error:  # the other stage may still work, and the time is paid for
-            say(f"{name} failed: {error!r}")
+            report(f"{name} failed: {error!r}")
 
 
 def distilled_encoder(setup):
@@ -145,8 +145,8 @@ def distilled_encoder(setup):
         vectors[places[mask]] = tokens.flatten(0, 1)[of_token[mask]]
         means[torch.from_numpy(chosen).to(DEVICE)] = mean
         if begin % 200 == 0:
-            say(f"teachers: {int(100 * begin / len(order))} % of the texts")
-    say("the teachers have computed all vectors")
+            report(f"teachers: {int(100 * begin / len(order))} % of the texts")
+    report("the teachers have computed all vectors")
     del mpnet, minilm, teachers
     learn_vectors(setup, student, own, vectors, means)
     return student
@@ -168,9 +168,9 @@ class Teachers:
         """Vectors of the tokens (B, T, 384 + 768), scaled so that each teacher's mean over a text has length 1."""
         ids, mask, _ = self.corpus.batch(chosen, self.setup.sep)
         with half():
-            found = self.minilm(ids, mask), self.mpnet(self.setup.mpnet_ids(ids), mask)
-        lengths = [mean_of_tokens(x, mask).norm(dim=-1) for x in found]
-        joined = torch.cat([x.float() / n[:, None, None] for x, n in zip(found, lengths, strict=True)], -1) / 2**0.5
+            vectors = self.minilm(ids, mask), self.mpnet(self.setup.mpnet_ids(ids), mask)
+        lengths = [mean_of_tokens(x, mask).norm(dim=-1) for x in vectors]
+        joined = torch.cat([x.float() / n[:, None, None] for x, n in zip(vectors, lengths, strict=True)], -1) / 2**0.5
         return joined, mask, lengths[0]
 
     def fit(self, sample):
@@ -188,7 +188,7 @@ class Teachers:
         self.projection = leading @ (u @ v).float().to(DEVICE)
         near = F.cosine_similarity(means @ self.projection, first).mean()
         kept = (means @ self.projection).square().sum() / means.square().sum()
-        say(f"projection: {kept:.4f} of the squares, cosine {near:.4f} to all-MiniLM-L6-v2, scale {self.scale:.3f}")
+        report(f"projection: {kept:.4f} of the squares, cosine {near:.4f} to all-MiniLM-L6-v2, scale {self.scale:.3f}")
 
     def targets(self, chosen):
         """Vectors of the tokens (B, T, 384), in the student's scale, and of the texts (B, 384), of length 1."""
@@ -218,7 +218,7 @@ def learn_vectors(setup, student, corpus, vectors, means):
             cosines = [loss(chosen)[1] for chosen in corpus.batches(TOKENS, draw, held)]
         return f"cosine on held-out texts {float(torch.cat(cosines).mean()):.4f}"
 
-    say(f"the start: {score()}")
+    report(f"the start: {score()}")
     batches = endless(lambda: corpus.batches(TOKENS, draw, train))
     fit(student, lambda: loss(next(batches))[0], setup.until("student"), 1e-3, score)
 
@@ -229,7 +229,7 @@ def fit(model, loss, end, rate, score=lambda: "", warmup=0.03):
     others = [p for p in model.parameters() if p.requires_grad and p.ndim < 2]
     groups = [{"params": decayed, "weight_decay": 0.01}, {"params": others, "weight_decay": 0.0}]
     optimizer = torch.optim.AdamW(groups, rate, betas=(0.9, 0.98), eps=1e-6, fused=DEVICE.type == "cuda")
-    begin, updates, told, mean = time.monotonic(), 0, 0.0, 0.0
+    begin, updates, reported, mean = time.monotonic(), 0, 0.0, 0.0
     model.train()
     while (now := time.monotonic()) < end or updates < 2:
         done = (now - begin) / max(end - begin, 1e-9)
@@ -244,12 +244,12 @@ def fit(model, loss, end, rate, score=lambda: "", warmup=0.03):
         mean = value.detach() if updates == 1 else 0.98 * mean + 0.02 * value.detach()
         if updates % 50 == 0 and DEVICE.type == "cuda":
             torch.cuda.synchronize()
-        if done > told + 0.2:
-            told = done
-            say(f"  {updates:,} updates, loss {float(mean):.4f} {score()}")
+        if done > reported + 0.2:
+            reported = done
+            report(f"  {updates:,} updates, loss {float(mean):.4f} {score()}")
             model.train()
     model.eval()
-    say(f"  end: {updates:,} updates, loss {float(mean):.4f} {score()}")
+    report(f"  end: {updates:,} updates, loss {float(mean):.4f} {score()}")
 
 
 def sentiment(setup, encoder):
@@ -274,9 +274,9 @@ def sentiment(setup, encoder):
     own_held = {name: setup.students_corpus(name) for name in checks}
     fit(teacher, teacher_loss, setup.until("sentiment teacher"), 3e-5, lambda: score(teacher, held, mpnet_batch))
     answers = [logits(setup, teacher, corpus, mpnet_batch) for corpus in theirs]
-    kept = {name: found.half().cpu().numpy() for name, found in zip(names, answers, strict=True)}
+    kept = {name: one.half().cpu().numpy() for name, one in zip(names, answers, strict=True)}
     np.savez(setup.arguments.out / "teacher_logits.npz", **kept)
-    say("the sentiment teacher has labelled all texts")
+    report("the sentiment teacher has labelled all texts")
     own = [setup.students_corpus(name) for name in names]
     return imitate(setup, encoder, own, answers, gold, "sentiment", lambda m: score(m, own_held, student_batch))
 
@@ -294,12 +294,12 @@ def paraphrases(setup, encoder):
         def teacher_loss(teacher=teacher, stream=stream):
             chosen = next(stream)
             with half():
-                found = teacher(*mpnet_batch(setup, theirs, chosen))
-            return F.cross_entropy(found, gold[torch.from_numpy(chosen).to(DEVICE)])
+                logits = teacher(*mpnet_batch(setup, theirs, chosen))
+            return F.cross_entropy(logits, gold[torch.from_numpy(chosen).to(DEVICE)])
 
         fit(teacher, teacher_loss, begin + (end - begin) * (0.05 + 0.4 * seed), 3e-5)
         answers_held = answers_held + logits(setup, teacher, held, mpnet_batch)
-        say(f"{seed} teachers: {setup.accuracy(answers_held, 'pairs_validation')}")
+        report(f"{seed} teachers: {setup.accuracy(answers_held, 'pairs_validation')}")
         answers = answers + logits(setup, teacher, theirs, mpnet_batch) / 2
     own, own_held = (setup.students_corpus(name, segments=True) for name in ("pairs_train", "pairs_validation"))
 
@@ -328,8 +328,8 @@ def imitate(setup, encoder, corpora, answers, gold, stage, score):
         kind = int(draw.integers(len(corpora)))
         chosen = next(streams[kind])
         with half():
-            found = student(*student_batch(setup, corpora[kind], chosen))
-        return F.cross_entropy(found, targets[kind][torch.from_numpy(chosen).to(DEVICE)])
+            logits = student(*student_batch(setup, corpora[kind], chosen))
+        return F.cross_entropy(logits, targets[kind][torch.from_numpy(chosen).to(DEVICE)])
 
     fit(student, loss, setup.until(stage), 4e-4, lambda: score(student))
     return student
@@ -346,11 +346,11 @@ def mixed(answers, gold):
 def logits(setup, model, corpus, read):
     """Logits (N, 2) of all texts."""
     model.eval()
-    found = torch.empty((len(corpus), 2), device=DEVICE)
+    logits = torch.empty((len(corpus), 2), device=DEVICE)
     for _, chosen in in_order(corpus, np.arange(len(corpus)), 65_536):
         with half():
-            found[torch.from_numpy(chosen).to(DEVICE)] = model(*read(setup, corpus, chosen))
-    return found
+            logits[torch.from_numpy(chosen).to(DEVICE)] = model(*read(setup, corpus, chosen))
+    return logits
 
 
 def mpnet_batch(setup, corpus, chosen):
@@ -363,8 +363,8 @@ def student_batch(setup, corpus, chosen):
 
 
 def some_sentences(texts, count):
-    found = [sentence for text in texts for sentence in SENTENCE_END.split(text) if 2 < sentence.count(" ") < 60]
-    return [found[i] for i in np.random.default_rng(0).permutation(len(found))[:count]]
+    sentences = [sentence for text in texts for sentence in SENTENCE_END.split(text) if 2 < sentence.count(" ") < 60]
+    return [sentences[i] for i in np.random.default_rng(0).permutation(len(sentences))[:count]]
 
 
 def half():
@@ -383,10 +383,10 @@ def save(model, out, name):
         np.savez(out / "encoder.npz", **{key: arrays[key].astype(np.float16) for key in arrays if key not in vectors})
     else:
         (out / f"{name}.xz").write_bytes(pack_tensors(arrays, steps=24))
-    say(f"saved {name}: {sum(value.size for value in arrays.values()):,} numbers")
+    report(f"saved {name}: {sum(value.size for value in arrays.values()):,} numbers")
 
 
-def say(text):
+def report(text):
     print(f"{time.monotonic() - BEGAN:6.1f} s  {text}", flush=True)
 
 

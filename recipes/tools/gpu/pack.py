@@ -130,18 +130,18 @@ def sentiment_files(data):
 
 def phrases(tree):
     """Pairs of label and lower-cased phrase of each node, the whole sentence last."""
-    found, stack = [], []
+    pairs, stack = [], []
     for token in re.findall(r"\(-?\d|\)|[^\s()]+", tree):
         if token.startswith("("):
             stack.append((token[1:], []))
         elif token == ")":
             label, words = stack.pop()
-            found.append((label, " ".join(words).lower()))
+            pairs.append((label, " ".join(words).lower()))
             if stack:
                 stack[-1][1].extend(words)
         else:
             stack[-1][1].append(token)
-    return found
+    return pairs
 
 
 def table(path):

@@ -56,17 +56,17 @@ class Tokenizer:
         direct = self.to_student[ids]
         if (direct >= 0).all():
             return direct, np.arange(len(ids))
-        found, sources = [], []
+        student_ids, sources = [], []
         begin = 0
         while begin < len(ids):
             end = begin + 1
             while end < len(ids) and words[end] == words[begin]:
                 end += 1
             pieces = self.word(tuple(ids[begin:end]))
-            found.extend(pieces)
+            student_ids.extend(pieces)
             sources.extend(begin + min(i, end - begin - 1) for i in range(len(pieces)))
             begin = end
-        return np.array(found), np.array(sources)
+        return np.array(student_ids), np.array(sources)
 
     def word(self, ids):
         if ids not in self.words:
@@ -95,11 +95,11 @@ def texts_to_ids(tokenizer, texts, teacher_tokens=MOST_TOKENS, student_tokens=MO
     jobs = [(tokenizer, [texts[i] for i in part], teacher_tokens, student_tokens) for part in parts]
     jobs = [(*job, pairs and [pairs[i] for i in part]) for job, part in zip(jobs, parts, strict=True)]
     if processes == 1 or len(jobs) == 1:
-        found = [_encode(job) for job in jobs]
+        ids_of_jobs = [_encode(job) for job in jobs]
     else:
         with ProcessPoolExecutor(processes, mp_context=get_context("fork")) as pool:
-            found = list(pool.map(_encode, jobs))
-    return Ids(*(np.concatenate(arrays) for arrays in zip(*found, strict=True)))
+            ids_of_jobs = list(pool.map(_encode, jobs))
+    return Ids(*(np.concatenate(arrays) for arrays in zip(*ids_of_jobs, strict=True)))
 
 
 def _encode(job):
@@ -152,20 +152,20 @@ def units(files, most_words, seed=1):
     documents["wikipedia"] = [line for name in files if name.startswith("wikipedia") for line in files[name]]
     short = files["short.txt"] + labelled(files["phrases_train.tsv"])[1] + files["phrases_neutral.txt"]
     short += [text for line in files["pairs_train.tsv"] for text in line.split("\t")[1:]]
-    found = [*short, *(piece(text, draw) for text in short)]
-    words = sum(text.count(" ") + 1 for text in found)
+    units = [*short, *(piece(text, draw) for text in short)]
+    words = sum(text.count(" ") + 1 for text in units)
     each = (most_words - words) / len(documents)
     for name, texts in documents.items():
         draw.shuffle(texts)
         before = words
         for text in texts:
             for unit in parts(text, draw):
-                found.append(unit)
+                units.append(unit)
                 words += unit.count(" ") + 1
             if words - before > each:
                 break
         print(f"{name}: {words - before:,} words", flush=True)
-    return [unit for unit in found if unit]
+    return [unit for unit in units if unit]
 
 
 def parts(text, draw):
@@ -192,8 +192,8 @@ def piece(text, draw):
 
 def altered_pairs(pairs, count, seed=1):
     """New pairs of texts for a teacher to label: without some words, with exchanged halves, or from two pairs."""
-    draw, found = random.Random(seed), []
-    while len(found) < count:
+    draw, altered = random.Random(seed), []
+    while len(altered) < count:
         a, b = draw.choice(pairs)
         kind = draw.random()
         if kind < 0.45:
@@ -205,8 +205,8 @@ def altered_pairs(pairs, count, seed=1):
             b = " ".join(first[: len(first) // 2] + second[len(second) // 2 :])
         elif kind < 0.92:
             b = draw.choice(pairs)[1]
-        found.append((b, a) if draw.random() < 0.5 else (a, b))
-    return found
+        altered.append((b, a) if draw.random() < 0.5 else (a, b))
+    return altered
 
 
 def fewer_words(text, draw):

@@ -125,7 +125,7 @@ def test_dates_are_made(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("settings", "told"),
+    ("settings", "message"),
     [
         ({"data": "wmt99"}, "'wmt99'"),
         ({"data": "multi30k", "source": "ja"}, "'ja'"),
@@ -134,8 +134,8 @@ def test_dates_are_made(tmp_path):
         ({"data": "files", "source": "no.en", "target": "no.de"}, "no.en"),
     ],
 )
-def test_wrong_settings_are_named(settings, told):
-    with pytest.raises(UserError, match=told):
+def test_wrong_settings_are_named(settings, message):
+    with pytest.raises(UserError, match=message):
         load_translation_data(**settings)
 
 
