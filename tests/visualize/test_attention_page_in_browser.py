@@ -53,11 +53,11 @@ def test_draws_every_token_cell_and_head(page, weights):
 def test_a_click_shows_the_attention_of_a_token(page, weights):
     token(page, "row 1").click()
     mean = weights.mean(axis=(0, 1))[1]
-    shown = named(page, "told").text
+    shown = named(page, "sentence").text
     assert shown.startswith(f"“Hund” attends most to “{READ[mean.argmax()]}” {100 * mean.max():.0f} %")
     assert token(page, "row 1").get_attribute("aria-pressed") == "true"
     token(page, "row 1").send_keys("\ue00c")  # Escape
-    assert named(page, "told").text == ""
+    assert named(page, "sentence").text == ""
 
 
 def test_the_keyboard_moves_through_the_heat_map_and_chooses_a_head(page, weights):
@@ -65,11 +65,11 @@ def test_the_keyboard_moves_through_the_heat_map_and_chooses_a_head(page, weight
     cell.send_keys("\ue014")  # right
     page.switch_to.active_element.send_keys("\ue015")  # down
     assert page.switch_to.active_element.get_attribute("data-at") == "1 1"
-    assert named(page, "told").text.startswith("“Hund” attends to “dog”")
+    assert named(page, "sentence").text.startswith("“Hund” attends to “dog”")
     head = page.find_elements("css selector", "#heads button")[4]
     head.send_keys("\ue007")  # Enter
     page.find_element("css selector", 'td[data-at="1 1"]').click()
-    assert named(page, "told").text.endswith(f"{100 * weights[1, 1, 1, 1]:.0f} %")
+    assert named(page, "sentence").text.endswith(f"{100 * weights[1, 1, 1, 1]:.0f} %")
     assert page.switch_to.active_element.get_attribute("data-at") == "1 1"
 
 
@@ -138,7 +138,7 @@ def test_words_are_shown_until_pieces_are_asked_for(pieces_page):
     token(page, "row 0").click()
     merged = weights.mean(axis=(0, 1))[:2].mean(axis=0)
     best = max(("Dogs", merged[:2].sum()), ("bark.", merged[2:4].sum()), ("</s>", merged[4]), key=lambda one: one[1])
-    assert named(page, "told").text.startswith(f"“Dogs” attends most to “{best[0]}” {100 * best[1]:.0f} %")
+    assert named(page, "sentence").text.startswith(f"“Dogs” attends most to “{best[0]}” {100 * best[1]:.0f} %")
     Select(named(page, "choose-show")).select_by_visible_text("pieces")
     assert [
         button.text for button in page.find_elements("css selector", ".lines ol:first-child .token")
@@ -174,9 +174,9 @@ def test_hundreds_of_words_flow_as_a_text_beside_a_picture(pieces_page):
     assert not named(page, "neurons-part").is_displayed()
     assert page.execute_script("return document.documentElement.scrollHeight") < 4000
     token(page, "row 3").click()
-    assert named(page, "told").text.startswith(f"“word3” attends most to “word{weights[0, 0, 3].argmax()}”")
+    assert named(page, "sentence").text.startswith(f"“word3” attends most to “word{weights[0, 0, 3].argmax()}”")
     page.find_element("css selector", "#map canvas").click()
-    assert "attends to" in named(page, "told").text
+    assert "attends to" in named(page, "sentence").text
     assert complaints(page) == []
     set_window(page, width=360)
     assert not overflows(page)

@@ -7,7 +7,7 @@
 //   begin()         takes the place of `ask`, if the answer does not come while one types
 //   after(rows)     after the rows are shown
 //   draw(look)      elements that show where each word looks
-//   examples(all)   those that can be told apart
+//   examples(all)   those that differ
 //   raw             whether scores are logarithms, which are shown on demand
 const GAP = "[MASK]";
 const ANSWERS = {
@@ -24,12 +24,12 @@ function answerOf(one) { return ANSWERS[one.answer] || ANSWERS.fields; }
 
 async function askTranslations(signal) {
   const chosen = isDetecting() ? { target_language: $("to").value } : { model: model.name };
-  const found = await call("/v1/translate", { texts: [$("text").value], ...chosen, n_best: mostTranslations(), ...(pairOf(model) && demands()) }, signal), [answer] = found.answers;
-  if (!signal.aborted) adopt(found.model);
+  const reply = await call("/v1/translate", { texts: [$("text").value], ...chosen, n_best: mostTranslations(), ...(pairOf(model) && demands()) }, signal), [answer] = reply.answers;
+  if (!signal.aborted) adopt(reply.model);
   const rows = answer.translations.map((one) => ({ text: one.text, score: one.score.toFixed(2), share: 0 }));
   const hint = pairOf(model) && answer.source_tokens.length ? "choose a word to change it, and to see what decides it" : "";
   const reason = answer.translations[0].reason, certainty = reason === "wrong language" ? "assumed" : "detected";
-  const language = chosen.target_language && `${languageName(found.source_language)} ${certainty}`;
+  const language = chosen.target_language && `${languageName(reply.source_language)} ${certainty}`;
   return { rows, notes: [language, ...notes(answer, reason), hint].filter(Boolean) };
 }
 async function askOne(options, signal) { return (await call(`/v1/${model.task}`, { model: model.name, ...inputOf(model).fields(), ...options }, signal)).answers[0]; }
@@ -45,24 +45,24 @@ async function askFillings(signal) {
 // The labels by similarity, then the texts to compare with; either may be empty.
 async function askNeighbours(signal) {
   const labels = $("labels").value.split(",").map((one) => one.trim()).filter(Boolean), texts = $("text-b").value.split("\n").filter((line) => !isBlank(line));
-  const rows = [], told = [], query = $("text").value;
+  const rows = [], remarks = [], query = $("text").value;
   if (labels.length > 1) {
     const [answer] = (await call("/v1/zero-shot", { model: model.name, texts: [query], labels, top: 10 }, signal)).answers;
     rows.push({ group: "Labels by similarity: probabilities, not calibrated" });
     rows.push(...labelRows(answer.probabilities));
-    told.push(...notes(answer));
-  } else if (labels.length) told.push("write at least two labels");
+    remarks.push(...notes(answer));
+  } else if (labels.length) remarks.push("write at least two labels");
   if (texts.length) {
     const { answers } = await call("/v1/similar", { model: model.name, query, texts, top: 10 }, signal);
     if (rows.length) rows.push({ group: "Similar texts: cosines" });
     rows.push(...answers.map((one) => ({ text: one.text, score: one.score.toFixed(3), share: Math.max(0, one.score) })));
   }
-  return { rows, notes: labels.length || texts.length ? told : ["write labels, or texts to compare it with"] };
+  return { rows, notes: labels.length || texts.length ? remarks : ["write labels, or texts to compare it with"] };
 }
 async function askAboutFile(field, signal) {
-  const found = (await askOne({ n_best: Math.min(3, model.beam_size), attention: true }, signal))[field];
-  const rows = found.map((one) => ({ text: one.text || "(nothing)", score: one.score.toFixed(2), share: 0 }));
-  return { rows, notes: [], look: found[0] };
+  const texts = (await askOne({ n_best: Math.min(3, model.beam_size), attention: true }, signal))[field];
+  const rows = texts.map((one) => ({ text: one.text || "(nothing)", score: one.score.toFixed(2), share: 0 }));
+  return { rows, notes: [], look: texts[0] };
 }
 async function askFields(signal) {
   const answer = await askOne({}, signal);

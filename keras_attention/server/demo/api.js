@@ -11,12 +11,12 @@ async function respond(path, body, signal) {
     const headers = { ...(body && { "content-type": "application/json" }), ...(key && { authorization: `Bearer ${key}` }) }, sent = key;
     const answer = await fetch(path, { method: body ? "POST" : "GET", headers, body: body && JSON.stringify(body), signal });
     if (answer.ok) return answer;
-    const found = await answer.json();
-    const reason = found.error.message ?? found.error;
+    const reply = await answer.json();
+    const reason = reply.error.message ?? reply.error;
     if (answer.status === 401) await newKey(sent, reason);
     else if (![429, 503].includes(answer.status)) throw new Error(reason);
     else {
-      tell(`${reason.replace(/: try again later\.?$/, "")}: asking again by itself ...`);
+      showStatus(`${reason.replace(/: try again later\.?$/, "")}: asking again by itself ...`);
       await new Promise((go) => setTimeout(go, Math.max(RETRY_MS, 1000 * (answer.headers.get("retry-after") || 0))));
     }
     if (signal?.aborted) throw new DOMException("aborted", "AbortError");
@@ -54,7 +54,7 @@ async function* events(path, body, signal) {
     }
   }
 }
-function tell(text, bad = false) { $("status").textContent = text; $("status").classList.toggle("bad", bad); }
+function showStatus(text, bad = false) { $("status").textContent = text; $("status").classList.toggle("bad", bad); }
 function duration(ms) { return ms < 1000 ? `${Math.round(ms)} ms` : `${(ms / 1000).toFixed(1)} s`; }
 // As `is_blank` of the server.
 function isBlank(text) { return /^[\s\p{Cc}\p{Default_Ignorable_Code_Point}\u2800]*$/u.test(text); }

@@ -80,7 +80,7 @@ function sentences(text) { const end = text.search(/\.\s/); return end < 0 ? [te
 function computing(signal) {
   const box = document.querySelector(".answer"), words = model.loaded ? "Computing ..." : `Loading ${model.name} ... its first answer takes longer.`;
   box.classList.add("waiting"); box.setAttribute("aria-busy", "true");
-  const patience = setTimeout(() => { if (!signal.aborted) tell(words); }, PATIENCE_MS);
+  const patience = setTimeout(() => { if (!signal.aborted) showStatus(words); }, PATIENCE_MS);
   return function finished() {
     clearTimeout(patience);
     if (signal !== asked?.signal) return;
@@ -88,7 +88,7 @@ function computing(signal) {
   };
 }
 // A model that was not loaded before may have other facts now.
-async function learn() {
+async function refreshModel() {
   if (model.loaded) return;
   ({ models } = await call("/v1/models"));
   model = models.find((one) => one.name === model.name);
@@ -106,23 +106,23 @@ async function ask() {
   const input = inputOf(model), answer = answerOf(model), controller = asked = new AbortController();
   const missing = input.isEmpty() ? input.missing : answer.missing?.();
   if (answer.begin) { $("answers").replaceChildren(); hideView(); if (!missing) offerView(); return answer.begin(); }
-  if (missing) { $("answers").replaceChildren(); hideView(); return tell(missing); }
+  if (missing) { $("answers").replaceChildren(); hideView(); return showStatus(missing); }
   const finished = computing(controller.signal);
   try {
-    const began = performance.now(), found = await answer.ask(controller.signal);
+    const began = performance.now(), reply = await answer.ask(controller.signal);
     if (controller.signal.aborted) return;
-    await learn();
+    await refreshModel();
     if (controller.signal.aborted) return;
     $("answers").replaceChildren();
     $("answers").classList.toggle("raw", Boolean(answer.raw)); $("scores").hidden = !answer.raw;
-    found.rows.forEach(showRow);
-    answer.after?.(found.rows);
-    tell([duration(performance.now() - began), ...found.notes].join(" \u00b7 "));
+    reply.rows.forEach(showRow);
+    answer.after?.(reply.rows);
+    showStatus([duration(performance.now() - began), ...reply.notes].join(" \u00b7 "));
     $("explain").hidden = !(input.isText && answer.isOfLabels);
-    offerView(found.look?.words.length ? found.look : null);
+    offerView(reply.look?.words.length ? reply.look : null);
   } catch (error) {
     if (error.name === "AbortError") return;
-    $("answers").replaceChildren(); hideView(); tell(error.message, true);
+    $("answers").replaceChildren(); hideView(); showStatus(error.message, true);
   } finally { finished(); }
 }
 
@@ -138,7 +138,7 @@ function offerView(look = null) {
 function showAttention() {
   if (!$("looked").open || !seen) return;
   const shown = seen.look ? showLook(seen.look) : showView(seen.text, seen.second);
-  shown.catch((error) => tell(error.message, true));
+  shown.catch((error) => showStatus(error.message, true));
 }
 async function showView(text, second) {
   const query = new URLSearchParams({ model: model.name, text, ...(inputOf(model).isPair && { text_b: second }) }), view = ++views;
@@ -152,4 +152,4 @@ function fitView() {
   $("view").style.height = "0";  // a page is never lower than its frame
   if (page?.documentElement) $("view").style.height = `${page.documentElement.scrollHeight + 4}px`;
 }
-start().catch((error) => tell(error.message, true));
+start().catch((error) => showStatus(error.message, true));

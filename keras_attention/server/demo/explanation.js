@@ -9,15 +9,15 @@ async function explain() {
   $("explain").disabled = true;
   const before = $("status").textContent, finished = computing(controller.signal);
   try {
-    const found = await call("/v1/explain", { model: model.name, text, ...(inputOf(model).isPair && { text_b: second }) }, controller.signal);
+    const reply = await call("/v1/explain", { model: model.name, text, ...(inputOf(model).isPair && { text_b: second }) }, controller.signal);
     if (controller.signal.aborted) return;
-    const largest = Math.max(0, ...found.words.map((word) => Math.abs(word.effect)));
-    const full = found.label === null ? largest : Math.max(largest, FULL_COLOUR);
-    colour($("words"), found.text, found.words.filter((word) => !word.second), full);
-    colour($("words-b"), found.text_b || "", found.words.filter((word) => word.second), full);
-    showExplained(found.label ?? "the number"); $("explain").hidden = true; tell(before);
+    const largest = Math.max(0, ...reply.words.map((word) => Math.abs(word.effect)));
+    const full = reply.label === null ? largest : Math.max(largest, FULL_COLOUR);
+    colour($("words"), reply.text, reply.words.filter((word) => !word.second), full);
+    colour($("words-b"), reply.text_b || "", reply.words.filter((word) => word.second), full);
+    showExplained(reply.label ?? "the number"); $("explain").hidden = true; showStatus(before);
   } catch (error) {
-    if (error.name !== "AbortError") tell(error.message, true);
+    if (error.name !== "AbortError") showStatus(error.message, true);
   } finally { $("explain").disabled = false; finished(); }
 }
 function showExplained(what) { $("explained-label").textContent = what; $("effect").textContent = ""; $("explained").hidden = false; }
@@ -29,19 +29,19 @@ async function explainWord(translation, start, end, signal, isChosen) {
   $("explained").hidden = true;
   try {
     if (effects?.text !== text || effects.translation !== translation || effects.model !== model.name) {
-      let found = translation === written && await find({});
-      if (found?.answer !== translation) found = await find({ target: translation });  // another word, or words of the user
-      effects = { text, translation, model: model.name, sentences: found.sentences };
+      let reply = translation === written && await find({});
+      if (reply?.answer !== translation) reply = await find({ target: translation });  // another word, or words of the user
+      effects = { text, translation, model: model.name, sentences: reply.sentences };
     }
     if (!isChosen()) return;
     const all = [];  // [where the target word is, its sentence, its number there]
-    let read = 0, wrote = 0;
+    let readTo = 0, writtenTo = 0;
     for (const one of effects.sentences) {
-      const from = text.indexOf(one.text, read), parts = one.answer.split(/\s+/).filter(Boolean);  // it may have line breaks there
-      const own = places(one.answer, parts), there = places(translation, parts, Math.max(wrote, translation.indexOf(one.answer, wrote)));
-      const moved = (place) => { const i = own.findLastIndex(([first]) => first <= place); return i < 0 ? wrote : there[i][0] + place - own[i][0]; };
+      const from = text.indexOf(one.text, readTo), parts = one.answer.split(/\s+/).filter(Boolean);  // it may have line breaks there
+      const own = places(one.answer, parts), there = places(translation, parts, Math.max(writtenTo, translation.indexOf(one.answer, writtenTo)));
+      const moved = (place) => { const i = own.findLastIndex(([first]) => first <= place); return i < 0 ? writtenTo : there[i][0] + place - own[i][0]; };
       places(one.answer, one.targets).forEach(([first, last], at) => all.push({ first: moved(first), last: moved(last - 1) + 1, one, at, from }));
-      read = from + one.text.length; wrote = there.at(-1)?.[1] ?? wrote;
+      readTo = from + one.text.length; writtenTo = there.at(-1)?.[1] ?? writtenTo;
     }
     const shared = (word) => Math.min(word.last, end) - Math.max(word.first, start);
     const best = all.filter((word) => shared(word) > 0).sort((a, b) => shared(b) - shared(a))[0];

@@ -66,9 +66,9 @@ function readContent(file) {
     if (chosen !== model) return;
     const isLarge = reader.result.length + MOST_FIELDS > model.body_bytes;
     showContent(isLarge ? null : reader.result); ask();
-    if (isLarge) tell(`${name} is too large: a ${inputOf(model).noun} has at most ${Math.floor(0.74 * model.body_bytes / 1e6)} MB.`, true);
+    if (isLarge) showStatus(`${name} is too large: a ${inputOf(model).noun} has at most ${Math.floor(0.74 * model.body_bytes / 1e6)} MB.`, true);
   });
-  reader.addEventListener("error", () => tell(`${name} cannot be read.`, true));
+  reader.addEventListener("error", () => showStatus(`${name} cannot be read.`, true));
   reader.readAsDataURL(file);
 }
 function startInputs() {

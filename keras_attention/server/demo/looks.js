@@ -53,7 +53,7 @@ async function alignment(best) {
     weights.forEach((weight, cell) => { pen.globalAlpha = weight / most; pen.fillRect(cell * width, 0, width + 1, 24); });
     const place = `“${word}” at ${best.times[at].toFixed(2)} s`;
     part.title = place;
-    part.addEventListener("click", () => tell(place));  // a phone has no pointer that hovers
+    part.addEventListener("click", () => showStatus(place));  // a phone has no pointer that hovers
     return part;
   });
   return [sound, ...rows];

@@ -22,7 +22,7 @@ function readNumbers(file) {
     const alone = !Array.isArray(model.examples[0]?.source?.[0]) && rows.some((row) => row.length > 1);
     $("text").value = (alone ? rows.slice(0, 1) : rows).map((row) => row.join(", ")).join("\n"); plot(); ask();
   });
-  reader.addEventListener("error", () => tell(`${file.name} cannot be read.`, true));
+  reader.addEventListener("error", () => showStatus(`${file.name} cannot be read.`, true));
   reader.readAsText(file);
 }
 // Draws a line for each channel of the series in the box.

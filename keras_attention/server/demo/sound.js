@@ -14,10 +14,10 @@ async function record() {
       try {
         const sound = await new AudioContext().decodeAudioData(await new Blob(parts).arrayBuffer());
         readContent(asWav(sound.getChannelData(0), sound.sampleRate));
-      } catch (error) { tell(`The recording cannot be read: ${error.message}`, true); }
+      } catch (error) { showStatus(`The recording cannot be read: ${error.message}`, true); }
     });
-    recorder.start(); $("record").textContent = "Stop"; tell("Recording ...");
-  } catch (error) { recorder = null; tell(`No recording: ${error.message}`, true); }
+    recorder.start(); $("record").textContent = "Stop"; showStatus("Recording ...");
+  } catch (error) { recorder = null; showStatus(`No recording: ${error.message}`, true); }
 }
 // Samples from -1 to 1 as a WAV file of 16 bits.
 function asWav(samples, rate) {

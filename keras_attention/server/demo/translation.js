@@ -48,7 +48,7 @@ function demands() {
 // What was written becomes the text, if there is a translator the other way round.
 function swapLanguages() {
   const { source, target } = pairOf(model), back = translations.find((one) => one.source_language === target && one.target_language === source);
-  if (!back) return tell(`No model translates from ${languageName(target)} to ${languageName(source)}.`, true);
+  if (!back) return showStatus(`No model translates from ${languageName(target)} to ${languageName(source)}.`, true);
   const [best] = document.querySelectorAll("#answers .what");
   if (best) $("text").value = best.textContent;
   $("from").value = target; $("to").value = source;
@@ -105,8 +105,8 @@ async function askAlternatives(item, translation, position, word) {
       make("span", percent(one.probability), row).className = "score";
       row.classList.toggle("chosen", one.word === word.textContent);
     }
-    tell(before);
+    showStatus(before);
   } catch (error) {
-    if (error.name !== "AbortError") tell(error.message, true);
+    if (error.name !== "AbortError") showStatus(error.message, true);
   } finally { finished(); }
 }

@@ -4,7 +4,7 @@ let writing = null;
 
 function beginWriting() {
   $("written").replaceChildren(); $("hint").hidden = $("alternatives").hidden = true;
-  tell("Press Write, and the model continues your text.");
+  showStatus("Press Write, and the model continues your text.");
 }
 function stopWriting() { writing?.abort(); writing = null; $("write").textContent = "Write"; }
 // Lets the model write on; the same button stops it.
@@ -17,7 +17,7 @@ async function write() {
   let finish = null;
   $("write").textContent = "Stop"; $("alternatives").hidden = true; $("hint").hidden = true; $("written").replaceChildren();
   make("span", prompt, $("written")).className = "soft";
-  tell(model.loaded ? "Writing ..." : `Loading ${model.name} ... its first answer takes longer.`);
+  showStatus(model.loaded ? "Writing ..." : `Loading ${model.name} ... its first answer takes longer.`);
   const speed = () => `${tokens.length} tokens \u00b7 ${Math.round(1000 * tokens.length / (performance.now() - began))} tokens/s`;
   try {
     for await (const { choices: [choice] } of events("/v1/completions", body, controller.signal)) {
@@ -25,12 +25,12 @@ async function write() {
       const { tokens: names, text_offset: starts, token_logprobs: chosen, top_logprobs: tops } = choice.logprobs;
       names.forEach((name, i) => tokens.push({ name, start: starts[i] - [...prompt].length, logprob: chosen[i], top: tops[i] }));
       showTokens(text, tokens);
-      tell(speed());
+      showStatus(speed());
     }
-    tell([speed(), finish === "length" ? "more may follow" : "the text ended"].join(" \u00b7 "));
+    showStatus([speed(), finish === "length" ? "more may follow" : "the text ended"].join(" \u00b7 "));
     $("hint").hidden = false;
   } catch (error) {
-    if (error.name !== "AbortError") tell(error.message, true); else if (writing === controller && tokens.length) { tell(`${speed()} \u00b7 stopped`); $("hint").hidden = false; }
+    if (error.name !== "AbortError") showStatus(error.message, true); else if (writing === controller && tokens.length) { showStatus(`${speed()} \u00b7 stopped`); $("hint").hidden = false; }
   } finally { if (writing === controller) { writing = null; $("write").textContent = "Write"; } }
 }
 // Adds what is new; of the last token there may have been more characters since.
