@@ -202,7 +202,7 @@ def test_no_small_file_serves_one_other_alone():
     assert not small
 
 
-def test_no_import_leads_back():
+def test_imports_have_no_circles():
     """Also inside functions and in strings. The package itself offers what lies deep inside: that is no circle."""
     graph = {name: imports - {"keras_attention"} for name, imports in imports_between_modules().items()}
     while leaves := [name for name, imports in graph.items() if not imports & graph.keys()]:

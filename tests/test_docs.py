@@ -37,7 +37,7 @@ def elsewhere(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_links_lead_somewhere(page):
+def test_links_have_targets(page):
     for target in LINK.findall(PAGES[page]):
         assert (ROOT / "docs" / target).exists(), target
 

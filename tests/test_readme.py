@@ -160,7 +160,7 @@ def test_flags_in_the_text_exist():
         assert f'"--{flag}"' in code or re.search(setting, code, re.MULTILINE), flag
 
 
-def test_links_into_the_checkout_lead_somewhere():
+def test_links_into_the_checkout_have_targets():
     links = re.findall(r"\]\((?!https?:)([^)]+)\)", README)
     assert links
     assert [link for link in links if not (ROOT / link).exists()] == []

@@ -113,7 +113,7 @@ def test_test_pairs_have_all_lengths_and_are_not_trained_on(studies):
         ),
     ],
 )
-def test_a_study_goes_on_after_an_interruption(study, names, columns, studies, command, tmp_path, monkeypatch, capsys):
+def test_an_interrupted_study_resumes(study, names, columns, studies, command, tmp_path, monkeypatch, capsys):
     made = []
 
     def measure(kind, settings, longest, seed, data, options):

@@ -73,7 +73,7 @@ def test_operations_of_matrix_products(monkeypatch):
 
 
 @pytest.mark.thorough
-def test_writing_beside_hugging_face():
+def test_generate_speed_compares_ours_with_hugging_face():
     pytest.importorskip("torch")
     pytest.importorskip("transformers")
     sizes = ("--width", 12, "--layers", 1, "--heads", 2, "--vocabulary", 700, "--positions", 64)
@@ -83,7 +83,7 @@ def test_writing_beside_hugging_face():
 
 
 @pytest.mark.thorough
-def test_attention_beside_that_of_keras():
+def test_attention_memory_compares_ours_with_keras():
     forward, backward = lines_of("attention_memory.py", "--lengths", 31, "--rounds", 1)
     assert forward.startswith("n 31: ours")
     assert backward.startswith("n 31, with gradients: ours")
@@ -92,7 +92,7 @@ def test_attention_beside_that_of_keras():
 
 
 @pytest.mark.thorough
-def test_sparse_attention_beside_our_own_without():
+def test_attention_memory_compares_sparse_with_dense():
     arguments = ("--lengths", 31, "--rounds", 1, "--patterns", "bigbird:block=5", "--longest_gradients", 1, "--causal")
     dense, sparse = lines_of("attention_memory.py", *arguments)
     assert dense.startswith("n 31, causal: dense")

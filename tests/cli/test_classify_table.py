@@ -124,7 +124,7 @@ def test_lines_of_json_and_bad_rows(run, complains, judges, tmp_path):
 
 
 @pytest.mark.parametrize("kind", ["binary", "multilabel", "regression"])
-def test_a_blank_text_has_no_answer_and_its_row_stays(run, judges, tmp_path, kind):
+def test_a_blank_text_has_an_empty_answer_in_its_row(run, judges, tmp_path, kind):
     folder, _ = judges(kind)
     path = tmp_path / "new.csv"
     path.write_text('id,text\n2,A dog runs.\n3,\n5," \t"\n7,\u200b\n')

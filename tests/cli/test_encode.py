@@ -147,7 +147,7 @@ def test_explained_on_a_page(run, complains, tmp_path):
 
 
 @pytest.mark.slow
-def test_fill_mask_answers_the_good_texts_and_tells_of_the_bad_one(run, complains, tmp_path):
+def test_fill_mask_answers_valid_texts_and_reports_the_invalid_one(run, complains, tmp_path):
     filler = tiny_mask_filler()
     write_tiny(tmp_path / "filler", filler.model)
     texts = ["a [MASK] runs", "no gap", "men [MASK]"]

@@ -154,7 +154,7 @@ def test_cut_texts_are_numbered_over_all_windows(run, source):
 
 
 @pytest.mark.slow
-def test_classify_goes_through_windows_too(run, complains, source, tmp_path):
+def test_classify_reads_its_input_in_windows(run, complains, source, tmp_path):
     judge = tiny_classifier("multiclass")
     write_tiny(tmp_path / "judge", judge.model, task=judge.task)
     source.write_text("\n".join(TEXTS * 3))

@@ -56,7 +56,7 @@ def refused(folder, message):
     ],
 )
 @pytest.mark.parametrize("count", [2, 3])
-def test_vectors_are_what_the_modules_say(flags, pooling, count, tmp_path):
+def test_vectors_follow_the_list_of_modules(flags, pooling, count, tmp_path):
     converted = load_checkpoint(write(tmp_path, modules(count), flags, {"max_seq_length": 7, "do_lower_case": False}))
     assert converted.vectors == (pooling, count == 3, 7)
     tokenizer = WordPieceTokenizer(converted.vocabulary, converted.lowercase)

@@ -72,7 +72,7 @@ def marked(path):
 
 
 @pytest.mark.parametrize("path", map(marked, CHAPTERS))
-def test_a_chapter_prints_what_stands_in_it(path):
+def test_a_chapter_prints_its_stored_output(path):
     for cell, printed in run_cells(path, solved=False):
         stored = ["".join(out["text"]) for out in cell["outputs"] if out["output_type"] == "stream"]
         assert NUMBER.sub("0", printed) == NUMBER.sub("0", "".join(stored)), code_of(cell)
@@ -114,7 +114,7 @@ def test_a_chapter_opens_in_colab_and_installs_itself(path):
 
 
 @pytest.mark.parametrize("path", CHAPTERS, ids=lambda path: path.stem)
-def test_links_of_a_chapter_lead_somewhere(path):
+def test_links_of_a_chapter_have_targets(path):
     for cell in cells(path):
         for target in LINK.findall(code_of(cell)) if cell["cell_type"] == "markdown" else ():
             assert (path.parent / target).exists(), target

@@ -25,7 +25,7 @@ class Shifted:
 
 
 @pytest.mark.slow
-def test_agreement_is_what_it_says():
+def test_agreement_counts_equal_labels_and_changes():
     classifier = tiny_classifier("binary")
     exact = classifier.with_network(classifier.compiled)
     assert exact.agreement(exact, TEXTS) == {"same labels (%)": 100.0, "largest change of a probability": 0.0}
@@ -81,7 +81,7 @@ def written(folder, kind):
 @pytest.mark.parametrize(
     ("file_format", "kind"), [("onnx", "classifier"), ("onnx", "encoder"), ("onnx", "filler"), ("litert", "classifier")]
 )
-def test_the_command_tells_what_8_bits_change(tmp_path, capsys, file_format, kind):
+def test_the_command_reports_the_changes_by_8_bits(tmp_path, capsys, file_format, kind):
     if file_format == "onnx":
         for package in ("onnx", "onnxruntime", "tf2onnx"):
             pytest.importorskip(package)

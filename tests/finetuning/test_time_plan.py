@@ -51,7 +51,7 @@ def cost(plan):
         (Plan(0, 500), 1, False, Plan(0, 500)),
     ],
 )
-def test_epochs_go_before_pairs(usual, seconds, fixed, expected):
+def test_epochs_are_cut_before_pairs(usual, seconds, fixed, expected):
     assert plan_within(usual, seconds, cost, fixed) == expected
 
 

@@ -401,7 +401,7 @@ def test_from_a_csv_to_answers(tmp_path, capsys):
         (["--test", "nothing.csv"], "nothing.csv"),
     ],
 )
-def test_one_line_for_what_the_user_can_mend(tmp_path, capsys, arguments, message):
+def test_an_error_that_the_user_can_fix_is_one_line(tmp_path, capsys, arguments, message):
     table = write_csv(tmp_path / "train.csv", examples("binary", 40))
     assert main(["finetune", table, "--out", str(tmp_path / "mine"), *FLAGS, *arguments]) == 2
     error = capsys.readouterr().err

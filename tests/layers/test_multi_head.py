@@ -193,7 +193,7 @@ def test_a_cache_changes_nothing(settings, call, padding):
 
 @every_form
 @pytest.mark.parametrize("mask", [False, True])
-def test_of_a_long_cache_only_what_is_written_counts(settings, call, mask):
+def test_empty_positions_of_a_long_cache_are_masked(settings, call, mask):
     """While a quarter is written, and behind it, it is what all at once gives."""
     layer, length = MultiHeadAttention(**SETTINGS, **settings), 67
     inputs = random_array(B, length, DQ, seed=2)

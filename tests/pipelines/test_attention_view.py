@@ -41,7 +41,7 @@ def test_truncation_is_reported():
         assert data_of(model.attention_view(30 * text))["note"].endswith("its end was left out")
 
 
-def test_a_translation_of_ones_own():
+def test_a_translation_given_by_the_user():
     translator = tiny_translator()
     (answer,) = data_of(translator.attention_view(ENGLISH[0], target="2023"))["answers"]
     assert answer["maps"][0]["rows"] == ["2", "0", "2", "3", "</s>"]

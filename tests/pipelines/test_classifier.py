@@ -238,7 +238,7 @@ def binary_model():
         ({"kind": "Lambda"}, "kind must be one of"),
     ],
 )
-def test_a_task_that_makes_no_sense_is_refused(binary_model, tmp_path, change, message):
+def test_a_task_that_does_not_fit_the_labels_is_refused(binary_model, tmp_path, change, message):
     with pytest.raises(EntryError, match=message):
         write_tiny(tmp_path / "tiny", binary_model, task={**task(), **change})
     assert not list(tmp_path.iterdir())

@@ -76,7 +76,7 @@ def test_terms_are_in_the_answers_to_sentences_that_have_them():
     assert translations[4].count("Männer") >= 2 or translations[4].reason == "terms differ"
 
 
-def test_a_term_that_finds_no_place_is_a_doubt(monkeypatch):
+def test_a_missing_term_or_prefix_is_a_doubt(monkeypatch):
     monkeypatch.setattr(constrained_answers, "search_with_constraints", lambda *_, **options: [usual])
     usual = translator().translate(ENGLISH[0])
     translation = translator().translate(ENGLISH[0], terms={"dog": "Treppen"})
@@ -121,7 +121,7 @@ def test_a_long_list_of_terms_takes_no_longer_to_search():
 
 
 @pytest.mark.slow
-def test_alternatives_at_a_place_lead_to_whole_translations():
+def test_each_alternative_at_a_position_has_a_whole_translation():
     text = f"{ENGLISH[0]} {ENGLISH[3]}"
     usual = translator().translate(text)
     words = usual.split()

@@ -37,7 +37,7 @@ def test_series_of_several_lengths_and_types():
     assert len(forward._traced) == len({source_bucket(length, LONGEST) for length in (17, 2, 47, 31)})
 
 
-def test_padding_is_what_the_input_asks_for():
+def test_inputs_are_padded_with_their_own_number():
     shapes = []
 
     def keep(inputs):

@@ -54,7 +54,7 @@ def test_a_label_that_no_model_can_have(no_training, tmp_path, capsys, label, fa
     assert line.isprintable()
 
 
-def test_such_a_label_among_several(no_training, tmp_path, capsys):
+def test_an_impossible_label_among_several(no_training, tmp_path, capsys):
     rows = f"a day,good|{'x' * 201}\nan hour,bad\n" * 3
     line = complaint(tmp_path, capsys, "text,mood\n" + "so fine,good|bad\nso poor,bad\n" * 9 + rows, "--separator", "|")
     assert "line 20, column 'mood'" in line
@@ -92,7 +92,7 @@ def test_a_file_name_that_is_no_text():
 
 
 @pytest.mark.thorough
-def test_texts_too_long_for_a_card_cost_no_model(tmp_path):
+def test_texts_too_long_for_a_card_are_left_out_of_it(tmp_path):
     table = tmp_path / "long.csv"
     rows = (f"so {'fine' if i % 2 else 'poor'} {i} {'day ' * 70_000},{'good' if i % 2 else 'bad'}\n" for i in range(40))
     table.write_text("text,mood\n" + "".join(rows))

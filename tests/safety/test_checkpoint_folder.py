@@ -47,7 +47,7 @@ def test_remains_of_a_killed_training_do_not_block(tmp_path, left):
     assert names(tmp_path / "steps") == ["step-000000003", "step-000000004"]
 
 
-def test_a_folder_that_could_not_be_discarded_whole_goes_with_the_next_training(tmp_path, monkeypatch):
+def test_the_next_training_removes_a_partly_removed_folder(tmp_path, monkeypatch):
     train(tmp_path / "steps")
     monkeypatch.setattr(checkpoints.shutil, "rmtree", lambda path: os.rename(path / "step-000000002", path / "half"))
     checkpoints.discard_folder(tmp_path / "steps")
@@ -58,7 +58,7 @@ def test_a_folder_that_could_not_be_discarded_whole_goes_with_the_next_training(
     assert names(tmp_path) == ["steps"]
 
 
-def test_a_file_of_ones_own_among_checkpoints_stays(tmp_path):
+def test_a_users_file_among_checkpoints_is_kept(tmp_path):
     """After the training, the folder is removed only if nothing but checkpoints is in it."""
     (tmp_path / "steps").mkdir()
     (tmp_path / "steps" / "notes").write_text("precious")

@@ -63,7 +63,7 @@ def test_pictures_appear_together_or_not_at_all(run, tmp_path, monkeypatch):  # 
 
 
 @pytest.mark.parametrize("kind", [CharacterTokenizer, SentencePieceTokenizer])
-def test_an_encoded_stream_takes_the_place_of_nothing_else(tmp_path, kind):
+def test_an_encoded_stream_replaces_no_users_file(tmp_path, kind):
     texts = ["a dog runs over the grass"] * 3
     tokenizer = kind.train(texts) if kind is CharacterTokenizer else kind.train(texts, 24)
     stream = TokenStream(tokenizer, np.arange(9), np.arange(5), words=3, lines=False)

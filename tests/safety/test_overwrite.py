@@ -64,7 +64,7 @@ def test_a_model_is_replaced_only_on_request(model, table, capsys, command):
 
 
 @pytest.mark.parametrize("place", ["notes.txt", "src/notes.txt", ".git/HEAD"])
-def test_a_model_with_a_file_of_ones_own_is_never_replaced(tmp_path, place):
+def test_a_model_with_a_users_file_is_never_replaced(tmp_path, place):
     folder = write_tiny_entry(tmp_path / "model").folder
     check_free(folder, overwrite=True)
     (folder / place).parent.mkdir(exist_ok=True)
@@ -90,28 +90,28 @@ def test_a_changed_model_is_never_replaced(tmp_path):
 @pytest.mark.parametrize(
     "manifest", ["{}", "[]", "", '{"format_version": 1, "files": {}}', '{"name": "app", "version": 1}']
 )
-def test_a_manifest_alone_makes_no_model(strangers_folder, manifest):
+def test_a_folder_with_only_a_manifest_is_not_replaced(strangers_folder, manifest):
     (strangers_folder / "manifest.json").write_text(manifest)
     with pytest.raises(EntryError, match="never replaced"):
         claim_entry(strangers_folder, overwrite=True)
     assert (strangers_folder / "src" / "a.js").read_text() == "precious"
 
 
-def test_a_manifest_of_our_form_makes_no_model(tmp_path):
+def test_a_folder_with_a_foreign_manifest_is_not_replaced(tmp_path):
     (tmp_path / "notes").write_text("precious")
     write_manifest(tmp_path)
     with pytest.raises(EntryError, match=r"never replaced.*lacks 'config\.json'"):
         claim_entry(tmp_path, overwrite=True)
 
 
-def test_a_model_with_an_empty_folder_of_ones_own_is_never_replaced(tmp_path):
+def test_a_model_with_a_users_empty_folder_is_never_replaced(tmp_path):
     folder = write_tiny_entry(tmp_path / "model").folder
     (folder / "mine").mkdir()
     with pytest.raises(EntryError, match=r"never replaced.*mine is empty"):
         check_free(folder, overwrite=True)
 
 
-def test_the_root_of_all_files_is_no_place_for_a_model(table, capsys):
+def test_a_model_is_never_written_to_the_root_folder(table, capsys):
     assert "never replaced" in complaint(capsys, "finetune", table, *FINETUNE, "--out", "/", "--overwrite")
     assert "exists already" in complaint(capsys, "export", "rnn_attention_dates", "/")
 

@@ -353,7 +353,7 @@ def test_one_first_chooses_what_to_do_then_a_model_that_is_described_in_a_senten
     assert page.execute_script("return sentences('Reads films')") == ["Reads films", ""]
 
 
-def test_buttons_of_examples_can_be_told_apart(page):
+def test_buttons_of_examples_have_different_labels(page):
     choose(page, "vectors")
     script = """
         const shown = [], before = model;

@@ -69,7 +69,7 @@ def part(body, more=False):
     return {"type": "http.request", "body": body, "more_body": more}
 
 
-def test_a_body_in_pieces_comes_whole():
+def test_a_request_body_in_several_packets_is_joined():
     assert through_the_gate([part(b"01234", True), part(b"56789a")]) == (200, {}, [b"0123456789a"])
 
 
@@ -329,7 +329,7 @@ def test_an_address_that_is_taken():
         bind("a..b", 8000)
 
 
-def test_errors_of_routes_tell_what_is_there():
+def test_errors_of_routes_name_a_route_that_helps():
     with pytest.raises(Refusal, match="^No model of this server can classify. /v1/models lists") as refused:
         Server({}, ServerSettings(), ServerMetrics([])).router.by_task(None, "classify")
     assert refused.value.status == 404

@@ -269,7 +269,7 @@ def test_swapped_languages_translate_the_answer_back(page, models):
     until(page, lambda: element(page, "status").text == "No model translates from French to English.", "the reason")
 
 
-def test_another_word_at_a_place_leads_to_another_translation(page, models):
+def test_choosing_another_word_changes_the_translation(page, models):
     choose(page, "dates")
     choose(page, "a_en_de")
     write(page, ENGLISH[2])

@@ -316,7 +316,7 @@ def test_a_folder_with_blanks_and_quotes_is_one_flag(tmp_path, monkeypatch):
         ("--tf_xla_auto_jit=2 {flag}/mine", None),
     ],
 )
-def test_flags_of_the_user_stay(tmp_path, monkeypatch, before, kept):
+def test_flags_of_the_user_are_kept(tmp_path, monkeypatch, before, kept):
     monkeypatch.setenv(compile_cache.VARIABLE, str(tmp_path))
     monkeypatch.setattr(compile_cache, "_in_use", [])
     monkeypatch.delenv("TF_XLA_FLAGS", raising=False)

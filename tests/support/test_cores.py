@@ -16,7 +16,7 @@ def test_only_the_cores_of_this_process_count():
     assert available_cores() == len(before)
 
 
-def test_systems_that_do_not_tell_compute_on_all_cores(monkeypatch):
+def test_systems_that_do_not_report_cores_use_all(monkeypatch):
     monkeypatch.delattr(os, "sched_getaffinity")  # as on macOS and Windows
     assert available_cores() == os.cpu_count()
     assert list(map_in_threads(str, [1, 2])) == ["1", "2"]

@@ -75,7 +75,7 @@ def test_the_nearest_flag_is_suggested(capsys):
     assert "Did you mean --jit-compile?" in capsys.readouterr().err
 
 
-def test_earlier_names_of_a_flag_go_on_but_are_not_shown(capsys):
+def test_earlier_names_of_a_flag_work_but_are_not_in_the_help(capsys):
     for flag in ("--from=a", "--start-from=a", "--start_from=a"):
         assert parse_config(Config, "", [flag]).start_from == "a"
     for flag in ("--validation-split", "--validation_split", "--validation-share", "--validation_share"):

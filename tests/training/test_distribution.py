@@ -91,7 +91,7 @@ def test_the_chief_saves_a_plain_model(runs, name):
 
 
 @pytest.mark.thorough
-def test_fit_and_several_workers_still_do_not_go_together(tmp_path):
+def test_fit_with_several_workers_still_fails(tmp_path):
     """keras #20585: if this test fails, `fit` has been mended, and docs/scale_out.md says so."""
     codes, printed = outputs(start_workers(tmp_path, "fit", "normed"))
     assert codes != [0, 0]

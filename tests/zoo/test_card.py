@@ -27,7 +27,7 @@ def test_everything_is_on_it():
     assert "learning_rate" not in card
 
 
-def test_the_card_tells_how_low_scores_are_found():
+def test_the_card_explains_the_threshold_of_low_scores():
     rule = {"set": "multi30k validation", "sentences": 1013, "share": 0.05}
     card = card_text("x", {**CONFIG, "low_score_threshold": -0.8591}, {**METRICS, "low_score": rule})
     assert "mean log probability of its tokens is below -0.859 (`low_score_threshold`)" in card

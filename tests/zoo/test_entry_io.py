@@ -68,7 +68,7 @@ def test_a_written_entry_has_its_files_and_manifest(sound):
     assert manifest["files"]["config.json"] == facts
 
 
-def test_the_model_comes_back(sound):
+def test_the_model_is_loaded_again(sound):
     model, source, target = tiny_parts()
     loaded = load_entry(sound)
     for a, b in zip(model.get_weights(), loaded.model.get_weights(), strict=True):

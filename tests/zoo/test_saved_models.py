@@ -60,7 +60,7 @@ def test_the_card_equals_the_metrics(name):
 
 
 @every_entry
-def test_the_card_tells_how_it_was_made(name):
+def test_the_card_has_the_command_that_made_it(name):
     metrics = entry(name).metrics
     assert metrics["command"].startswith(("python recipes/", "python benchmarks/", "keras-attention "))
     assert "+changes" not in metrics["commit"]

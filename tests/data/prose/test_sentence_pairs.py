@@ -60,7 +60,7 @@ def test_half_of_what_could_follow_does():
     assert abs(follow - 4_001 / 2) < 4 * np.sqrt(4_001 / 4)
 
 
-def test_numbers_beside_the_tokens():
+def test_pairs_have_block_position_and_segment_ids():
     rows = pair_sentences(DOCUMENTS, 31, **SPECIAL_IDS)
     real = rows.token_ids != PAD
     np.testing.assert_array_equal(rows.block_ids, real)

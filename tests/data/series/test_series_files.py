@@ -82,7 +82,7 @@ def test_compressed(tmp_path):
 @pytest.mark.parametrize(
     "names", [("X_train.npy", "y_train.npy"), ("a.npy", "a_labels.npy"), ("a.npy", "a_labels.txt")]
 )
-def test_arrays_have_their_labels_beside_them(names, tmp_path):
+def test_arrays_have_a_file_of_labels(names, tmp_path):
     array = np.random.default_rng(3).normal(size=(5, 7, 3))
     np.save(tmp_path / names[0], array)
     if names[1].endswith(".npy"):

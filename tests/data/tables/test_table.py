@@ -114,7 +114,7 @@ def test_quotes_mean_nothing_between_tabs(tmp_path):
 
 
 @pytest.mark.parametrize("delimiter", [";", "|", "\t", "\\t", "^", "]", " ", "-", "\\"])
-def test_a_delimiter_of_ones_own(tmp_path, delimiter):
+def test_a_delimiter_chosen_by_the_user(tmp_path, delimiter):
     mark = "\t" if delimiter == "\\t" else delimiter
     path = write(tmp_path / "table.dat", f"text{mark}label\nb,a{mark}1\n")
     assert read_table(path, "text", "label", delimiter=delimiter).texts == ["b,a"]
