@@ -140,19 +140,19 @@ def word_alignment(answer, text, source):
     """The source word to which each word of an answer attends most.
 
     Args:
-        answer: Translation with attention weights.
+        answer: Translation with attention weights, of which `alignment` is used.
         text, source: str, the answer and its sentence, as the model wrote and read them.
 
     Returns:
         List of int, the word of `source` for each word of `text`; None if the pieces are not those of words.
     """
     words, source_words = words_of(answer.tokens), words_of(answer.source_tokens)
-    if answer.attention is None or not words or not source_words:
+    if answer.alignment is None or not words or not source_words:
         return None
     if (words[-1] + 1, source_words[-1] + 1) != (len(text.split()), len(source.split())):
         return None
     weights = [[0.0] * (source_words[-1] + 1) for _ in range(words[-1] + 1)]
-    for word, row in zip(words, answer.attention.tolist(), strict=False):
+    for word, row in zip(words, answer.alignment.tolist(), strict=False):
         for source_word, weight in zip(source_words, row, strict=False):
             weights[word][source_word] += weight
     return [max(range(len(row)), key=row.__getitem__) for row in weights]

@@ -27,6 +27,9 @@ class Translation(str):
         source_tokens: list of S str, the tokens of the source, including "</s>".
         attention: float32 array (T, S), the attention weights, mean over layers and heads; None if not requested.
         heads: float32 array (L, H, T, S), the attention weights of L layers and H heads; None if not requested.
+        alignment: float32 array (T, S), how much each token of the answer is aligned with each of the source: the mean
+            of `Translator.alignment_heads` at the step that reads the token (Chen et al. 2020,
+            https://arxiv.org/abs/2004.14837), or else `attention`; None if not requested.
         log_prob: float, summed natural log probability of the tokens.
         low_score: bool. Whether the answer may be wrong for any of the reasons below.
         truncated: bool. Whether the sentence exceeded the model's limit and was cut.
@@ -43,6 +46,7 @@ class Translation(str):
     source_tokens: list[str]
     attention: np.ndarray | None
     heads: np.ndarray | None
+    alignment: np.ndarray | None
     log_prob: float
     low_score: bool
     truncated: bool
@@ -64,12 +68,13 @@ class Translation(str):
         token_ids=(),
         reason=None,
         sentences=(),
+        alignment=None,
     ):
         answer = super().__new__(cls, text)
         answer.score, answer.log_prob, answer.low_score, answer.truncated = score, log_prob, low_score, truncated
         answer.tokens, answer.source_tokens, answer.token_ids = list(tokens), list(source_tokens), token_ids
         answer.attention, answer.heads, answer.reason = attention, heads, reason
-        answer.sentences = sentences
+        answer.sentences, answer.alignment = sentences, alignment
         return answer
 
     @property
@@ -110,8 +115,18 @@ def translation_of(
     log_prob = float(hypotheses.log_probs[i, j])
     reason = reason_to_doubt(translator, source_text, source_ids, text, ids, log_prob)
     attention = (weights, heads) if keep_weights else (None, None)
+    alignment = _alignment(translator, *attention)
     score, ids = float(hypotheses.scores[i, j]), tuple(ids.tolist())
-    return Translation(text, score, tokens, source_tokens, *attention, log_prob, reason is not None, False, ids, reason)
+    found = (text, score, tokens, source_tokens, *attention, log_prob, reason is not None, False, ids, reason)
+    return Translation(*found, alignment=alignment)
+
+
+def _alignment(translator, weights, heads):
+    """See `Translation.alignment`: from the attention weights (T, S) and those of the heads (L, H, T, S), or None."""
+    if heads is None or not translator.alignment_heads:
+        return weights
+    read = np.concatenate([heads[:, :, 1:], heads[:, :, -1:]], axis=2)  # the step after the one that writes the token
+    return np.mean([read[layer, head] for layer, head in translator.alignment_heads], axis=0)
 
 
 def translations_as_json(hypotheses):
@@ -173,6 +188,7 @@ def _joined(parts, sentences):
         tuple(number for one in sentences for number in one.token_ids),
         next((one.reason for one in sentences if one.low_score), None),
         tuple(sentences),
+        _blocks([one.alignment for one in sentences if one.tokens]) if has_attention else None,
     )
 
 

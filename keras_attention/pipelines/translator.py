@@ -39,7 +39,7 @@ from keras_attention.zoo.schema import whole
 CHARACTERS_PER_TOKEN = 64  # of the limit; longer sentences are cut before tokenization, to save time
 BOUNDS = DECODING | {"beam_size": whole(1, 1000), "max_length": whole(1, 1_000_000)}  # wider than those of an entry
 OUT_OF_LOOPS = {"no_repeat_ngram_size": 3}  # for sentences whose answer repeats itself
-CONFIG_KEYS = ("decoding", "low_score_threshold", "source_language", "target_language")
+CONFIG_KEYS = ("decoding", "low_score_threshold", "source_language", "target_language", "alignment_heads")
 SEARCH_SETTINGS = ("beam_size", "length_penalty", "coverage_penalty", "max_length")
 USUAL_SENTENCES = [" ".join(["a"] * words) for words in (5, 20, 45)]  # of several padded lengths
 
@@ -57,6 +57,7 @@ class Translator(Pipeline):
         low_score_threshold: float or None. Answers with a lower mean log probability per token have `low_score` set.
         target_language: str or None. If "iso", answers that are not calendar days have `low_score` set as well.
         source_language: str or None. If both are natural languages, texts without letters are copied.
+        alignment_heads: list of [layer, head], from 0, or None: those that align words, see `Translation.alignment`.
 
     Attributes:
         model: the network. Reading it makes each search about a millisecond slower: from then on, weights that have
@@ -120,6 +121,7 @@ class Translator(Pipeline):
         low_score_threshold: float | None = None,
         target_language: str | None = None,
         source_language: str | None = None,
+        alignment_heads: list[list[int]] | None = None,
     ):
         self._weights = PreparedWeights(model)
         self.source_tokenizer = source_tokenizer
@@ -128,6 +130,7 @@ class Translator(Pipeline):
         self.low_score_threshold = low_score_threshold
         self.target_language = target_language
         self.source_language = source_language
+        self.alignment_heads = alignment_heads
         self.compiled = CompiledSearch(self._weights)
 
     @classmethod
@@ -144,7 +147,8 @@ class Translator(Pipeline):
     def config_keys(self):
         languages = {"source_language": self.source_language, "target_language": self.target_language}
         languages = {name: language for name, language in languages.items() if language}
-        return {"decoding": self.decoding, "low_score_threshold": self.low_score_threshold, **languages}
+        heads = {"alignment_heads": self.alignment_heads} if self.alignment_heads else {}
+        return {"decoding": self.decoding, "low_score_threshold": self.low_score_threshold, **languages, **heads}
 
     @property
     def model(self) -> Any:

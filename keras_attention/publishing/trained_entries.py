@@ -9,6 +9,7 @@ from keras_attention.evaluation.translation_scores import low_score_threshold, s
 from keras_attention.models import BertMaskedLM
 from keras_attention.pipelines.mask_filler import MaskFiller
 from keras_attention.pipelines.text_encoder import TextEncoder
+from keras_attention.publishing.alignment_heads import alignment_heads
 from keras_attention.support.blank_texts import is_blank
 from keras_attention.visualize.score_plots import completion_plot, learning_curve_plot
 from keras_attention.zoo.entry_io import rewrite_entry, write_entry
@@ -21,7 +22,7 @@ def write_trained(folder, translator, data, *, description, settings, seed, resu
 
     Args:
         folder: str or Path.
-        translator: Translator. Its `low_score_threshold` is set here, see `low_score_rule`.
+        translator: Translator. Its `low_score_threshold` is set here, see `low_score_rule`, and its `alignment_heads`.
         data: TranslationData.
         description: str, one or two sentences for the card.
         settings: dict of JSON types, the recipe's configuration. Paths are stored without their folders.
@@ -36,6 +37,7 @@ def write_trained(folder, translator, data, *, description, settings, seed, resu
         The list of scores, see `translation_scores.scores_on`.
     """
     translator.low_score_threshold, rule = low_score_rule(translator, data)
+    translator.alignment_heads = alignment_heads(translator, *data.train)
     scores = scores_on(translator, *data.test, data.target_language, f"{data.name} test", data.several_references)
     sources = list(dict.fromkeys(data.test[0]))
     sources = sources[:: max(1, len(sources) // EXAMPLES)][:EXAMPLES]  # short and long ones, if sorted by length
@@ -63,6 +65,7 @@ def write_trained(folder, translator, data, *, description, settings, seed, resu
         "target_language": data.target_language,
         "decoding": translator.decoding,
         "low_score_threshold": translator.low_score_threshold,
+        "alignment_heads": translator.alignment_heads,
     }
     tokenizers = {"source": translator.source_tokenizer, "target": translator.target_tokenizer}
     write_entry(folder, translator.model, tokenizers, about=about, metrics=metrics, overwrite=overwrite)

@@ -6,9 +6,10 @@ A line of --pairs is "source ||| target", both split into words by blanks. The s
 people drew, of source and target word, counted from 1: "3-5" for a sure one, "3p5" for a possible one.
 
 The given translation is read, not the model's own (forced decoding). Each target word is linked to the source word to
-which its pieces attend most. A row "written" takes the attention of the step that predicts a piece, as --align does,
-and a row "read" that of the next step, which reads the piece (Chen et al. 2020, https://arxiv.org/abs/2004.14837). The
-best head is chosen on the first sentences (--choose), and all rows are measured on the others.
+which its pieces attend most. A row "written" takes the attention of the step that predicts a piece, and a row "read"
+that of the next step, which reads the piece (Chen et al. 2020, https://arxiv.org/abs/2004.14837). The best head is
+chosen on the first sentences (--choose), and all rows are measured on the others. The row "--align" has the heads that
+the training chose without alignments by hand, see `publishing.alignment_heads`.
 """
 
 import argparse
@@ -20,9 +21,8 @@ import numpy as np
 from keras_attention.cli.io.terminal import silent_libraries
 from keras_attention.cli.main import guarded
 from keras_attention.data.files import read_lines
-from keras_attention.pipelines.marks import words_of
+from keras_attention.publishing.alignment_heads import word_weights
 from keras_attention.support.errors import UserError
-from keras_attention.tokenizers.special_tokens import END_ID, START_ID
 
 STEPS = ("written", "read")
 LINK = re.compile(r"(\d+)([-p])(\d+)")
@@ -55,30 +55,6 @@ def error_rate(alignments, sentences):
     return 100 * (1 - hits / total)
 
 
-def word_weights(translator, source, target):
-    """The attention weights between words: (layers, heads, steps of both kinds, target words, source words).
-
-    None if the pieces of a side are not those of its words.
-    """
-    sides = []
-    for tokenizer, words in ((translator.source_tokenizer, source), (translator.target_tokenizer, target)):
-        (ids,) = tokenizer.encode([" ".join(words)])
-        of_words = words_of(tokenizer.tokens(ids))
-        if not of_words or of_words[-1] + 1 != len(words):
-            return None
-        sides.append((np.asarray(ids, "int32"), of_words))
-    (source_ids, of_source), (target_ids, of_target) = sides
-    sequences = {"source_ids": [*source_ids, END_ID], "target_ids": [START_ID, *target_ids]}
-    inputs = {name: np.array([ids], "int32") for name, ids in sequences.items()}
-    weights = np.asarray(translator.network.cross_attention(inputs))[0]  # (L, H, T + 1, S + 1)
-    both = np.stack([weights[:, :, :-1, :-1], weights[:, :, 1:, :-1]], axis=2)  # (L, H, 2, T, S)
-    by_source = np.zeros((*both.shape[:4], len(source)))
-    np.add.at(by_source, (..., of_source), both)
-    by_both = np.zeros((*both.shape[:3], len(target), len(source)))
-    np.add.at(by_both, (slice(None), slice(None), slice(None), of_target), by_source)
-    return by_both
-
-
 def links_of(weights):
     """The links of target words to the source words with the largest weights (T, S)."""
     return {(int(source), target) for target, source in enumerate(weights.argmax(axis=-1))}
@@ -91,7 +67,7 @@ def diagonal(source, target):
 
 def rates(translator, sentences, choose):
     """The alignment error rates of the sentences after the first `choose`: dict from a description to percent."""
-    weights = [word_weights(translator, *sentence[:2]) for sentence in sentences]
+    weights = word_weights(translator, [sentence[:2] for sentence in sentences])
     used = [(one, sentence) for one, sentence in zip(weights, sentences, strict=True) if one is not None]
     if len(used) <= choose:
         raise UserError(f"Only {len(used)} sentences consist of the model's pieces. Expected: more than {choose}")
@@ -113,6 +89,8 @@ def rates(translator, sentences, choose):
         if len(views) > 1:
             layer, head = best = min(views, key=lambda place: rate(chosen, views[place]))
             rates_by_name[f"{name}, layer {layer + 1} head {head + 1}, the best"] = rate(tested, views[best])
+    if aligning := translator.alignment_heads:
+        rates_by_name["--align"] = rate(tested, lambda one: np.mean([one[of, h, 1] for of, h in aligning], axis=0))
     return rates_by_name
 
 

@@ -57,7 +57,7 @@ def translator():
 def test_links_of_the_step_that_writes_are_those_of_the_command(translator):
     answer = translator.translate(ENGLISH[0], return_attention=True, keep_items=False, max_length=12)
     assert len(answer.text.split()) > 1
-    weights = TOOL["word_weights"](translator, ENGLISH[0].split(), answer.text.split())
+    (weights,) = TOOL["word_weights"](translator, [(ENGLISH[0].split(), answer.text.split())])
     assert weights.shape == (1, 1, 2, len(answer.text.split()), len(ENGLISH[0].split()))
     if translator.target_tokenizer.encode([answer.text])[0].tolist() == list(answer.token_ids[:-1]):
         assert TOOL["links_of"](weights[0, 0, 0]) == set(alignment_pairs(answer))
