@@ -27,7 +27,7 @@ MAY_IMPORT = {
     "runtime": {"models", "tokenizers", "decoding"},
     "pipelines": {"runtime", "inputs", "zoo", "models", "tokenizers", "decoding", "data", "evaluation", "visualize"},
     "catalog": {"pipelines", "inputs", "zoo", "models", "convert"},
-    "publishing": {"convert", "pipelines", "inputs", "zoo", "evaluation", "data", "models", "visualize"},
+    "publishing": {"convert", "pipelines", "inputs", "zoo", "evaluation", "data", "models", "tokenizers", "visualize"},
     "finetuning": {
         "publishing",
         "catalog",

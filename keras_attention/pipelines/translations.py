@@ -74,7 +74,8 @@ class Translation(str):
         answer.score, answer.log_prob, answer.low_score, answer.truncated = score, log_prob, low_score, truncated
         answer.tokens, answer.source_tokens, answer.token_ids = list(tokens), list(source_tokens), token_ids
         answer.attention, answer.heads, answer.reason = attention, heads, reason
-        answer.sentences, answer.alignment = sentences, alignment
+        answer.sentences = sentences
+        answer.alignment = attention if alignment is None else alignment
         return answer
 
     @property
@@ -115,16 +116,16 @@ def translation_of(
     log_prob = float(hypotheses.log_probs[i, j])
     reason = reason_to_doubt(translator, source_text, source_ids, text, ids, log_prob)
     attention = (weights, heads) if keep_weights else (None, None)
-    alignment = _alignment(translator, *attention)
+    alignment = _alignment(translator, heads) if keep_weights else None
     score, ids = float(hypotheses.scores[i, j]), tuple(ids.tolist())
     found = (text, score, tokens, source_tokens, *attention, log_prob, reason is not None, False, ids, reason)
     return Translation(*found, alignment=alignment)
 
 
-def _alignment(translator, weights, heads):
-    """See `Translation.alignment`: from the attention weights (T, S) and those of the heads (L, H, T, S), or None."""
-    if heads is None or not translator.alignment_heads:
-        return weights
+def _alignment(translator, heads):
+    """`Translation.alignment` by the weights of the heads (L, H, T, S); None if the translator has chosen no heads."""
+    if not translator.alignment_heads:
+        return None
     read = np.concatenate([heads[:, :, 1:], heads[:, :, -1:]], axis=2)  # the step after the one that writes the token
     return np.mean([read[layer, head] for layer, head in translator.alignment_heads], axis=0)
 

@@ -119,8 +119,8 @@ class Workers:
     def _too_late(self):
         return Refusal(
             503,
-            f"There was no answer within {self.seconds:g} seconds. The first answers of a model take longer, "
-            "because it is compiled: try again, or send less text.",
+            f"There was no answer within {self.seconds:g} seconds (--seconds). The first answers of a model take longer, "
+            "because it is compiled: try again; a long text needs more seconds.",
         )
 
     def check_room(self):

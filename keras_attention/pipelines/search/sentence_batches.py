@@ -76,7 +76,7 @@ def search_plan(translator: Any, sentences: list[str], attention: bool, settings
     ids, truncated = translator.encode(texts, settings["max_source_length"])
     searched = [position for position, one in enumerate(ids) if len(one) > 1]  # more than END
     nothing = (np.zeros((0, 0), "float32"), np.zeros((0, 0, 0, 0), "float32")) if attention else (None, None)
-    empty = Translation("", 0.0, [], [], *nothing, 0.0, False, False, alignment=nothing[0])
+    empty = Translation("", 0.0, [], [], *nothing, 0.0, False, False)
     groups = [
         ([searched[i] for i in group], *shape)
         for group, *shape in batches([len(ids[position]) for position in searched], settings["max_source_length"])
