@@ -119,7 +119,7 @@ class Workers:
     def _too_late(self):
         return Refusal(
             503,
-            f"There was no answer within {self.seconds:g} seconds (--seconds). The first answers of a model take longer, "
+            f"There was no answer within {self.seconds:g} seconds (--seconds). A model's first answers take longer, "
             "because it is compiled: try again; a long text needs more seconds.",
         )
 
