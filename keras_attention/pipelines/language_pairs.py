@@ -32,7 +32,7 @@ def translators():
     """The models of the zoo that translate between natural languages, the best of each pair first.
 
     The more sources of data a card names, the better: such a translator knows more kinds of text. Among equals, one
-    whose data may be used for any purpose comes first, then the alphabet decides.
+    whose data may be used for any purpose comes first, then a Transformer, then the alphabet decides.
 
     Returns:
         List of Pair.
@@ -52,7 +52,8 @@ def pair_of(name, entry):
         return None
     data = entry.metrics.get("data", [])
     sources = sum(one.get("terms") != SAME for one in data)
-    return Pair(name, source, target, (-sources, terms_of_use(data).purpose != ANY, name))
+    is_recurrent = entry.config["architecture"] != "Transformer"
+    return Pair(name, source, target, (-sources, terms_of_use(data).purpose != ANY, is_recurrent, name))
 
 
 def find_translator(target, source=None, texts=(), pairs=None):

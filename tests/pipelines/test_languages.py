@@ -84,12 +84,13 @@ def test_the_most_general_translator_of_a_pair_is_found():
     assert by_pair["en", "de"].index("transformer_tiny_tatoeba_en_de") < by_pair["en", "de"].index(captions)
 
 
-def test_the_number_of_sources_then_the_terms_then_the_name_decide(monkeypatch):
-    monkeypatch.setattr(language_pairs, "model_folders", lambda: dict.fromkeys("edcba", None))
+def test_the_number_of_sources_then_the_terms_the_network_and_the_name_decide(monkeypatch):
+    monkeypatch.setattr(language_pairs, "model_folders", lambda: dict.fromkeys("fedcba", None))
     open_terms, closed = {"name": "x", "terms": "CC0"}, {"name": "y", "terms": "non-commercial"}
     again = {"name": "rounds", "terms": "as above"}
     data = {"a": [closed, again, again], "b": [open_terms], "c": [open_terms], "d": [open_terms, closed], "e": []}
-    names = iter("abcde")
+    data["f"] = data["b"]
+    names = iter("abcdef")
 
     class FakeEntry:
         class architecture:
@@ -97,10 +98,12 @@ def test_the_number_of_sources_then_the_terms_then_the_name_decide(monkeypatch):
                 name = "translate"
 
         def __init__(self, name):
-            self.config, self.metrics = {"source_language": "en", "target_language": "de"}, {"data": data[name]}
+            network = "AttentionSeq2Seq" if name == "b" else "Transformer"
+            self.config = {"source_language": "en", "target_language": "de", "architecture": network}
+            self.metrics = {"data": data[name]}
 
     monkeypatch.setattr(language_pairs, "read_entry", lambda folder, hashed: FakeEntry(next(names)))
-    assert [pair.model for pair in translators()] == ["d", "b", "c", "a", "e"]
+    assert [pair.model for pair in translators()] == ["d", "c", "f", "b", "a", "e"]
 
 
 @pytest.mark.parametrize(
