@@ -160,3 +160,18 @@ def test_answers_about_other_subjects_are_doubtful():
     assert all(best.low_score and best.reason for best, *_ in translator.hypotheses(others))
     best = translator.translate("Two dogs are playing in the snow.", return_attention=True)
     assert (best.low_score, best.reason) == (False, None)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "text", "translation"),
+    [
+        ("translator_small_en_de", "My <b>brother</b> lives in <i>Berlin</i>.", ("<b>Bruder</b>", "<i>Berlin</i>")),
+        ("translator_small_fr_en", "La voiture <b>rouge</b> est <i>rapide</i>.", ("<b>red</b>", "<i>fast</i>")),
+    ],
+)
+def test_tags_enclose_the_translations_of_their_words(name, text, translation):
+    """With the mean of all heads, "in Berlin" was enclosed, and "The red"."""
+    assert entry(name).config["alignment_heads"]
+    for part in translation:
+        assert part in load(name).translate(text)
