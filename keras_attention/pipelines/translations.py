@@ -118,8 +118,8 @@ def translation_of(
     attention = (weights, heads) if keep_weights else (None, None)
     alignment = _alignment(translator, heads) if keep_weights else None
     score, ids = float(hypotheses.scores[i, j]), tuple(ids.tolist())
-    found = (text, score, tokens, source_tokens, *attention, log_prob, reason is not None, False, ids, reason)
-    return Translation(*found, alignment=alignment)
+    values = (text, score, tokens, source_tokens, *attention, log_prob, reason is not None, False, ids, reason)
+    return Translation(*values, alignment=alignment)
 
 
 def _alignment(translator, heads):

@@ -27,15 +27,15 @@ def word_weights(translator, pairs):
     """
     sides = [_pieces(translator, *pair) for pair in pairs]
     known = [i for i, side in enumerate(sides) if side]
-    found = [None] * len(pairs)
+    of_pairs = [None] * len(pairs)
     for start in range(0, len(known), SENTENCES):
         group = known[start : start + SENTENCES]
         sources = _padded([[*sides[i][0], END_ID] for i in group])
         targets = _padded([[START_ID, *sides[i][2]] for i in group])
         inputs = {"source_ids": sources, "target_ids": targets}
         for i, weights in zip(group, np.asarray(translator.network.cross_attention(inputs)), strict=True):
-            found[i] = _between_words(weights, *sides[i])
-    return found
+            of_pairs[i] = _between_words(weights, *sides[i])
+    return of_pairs
 
 
 def _pieces(translator, source, target):
@@ -111,11 +111,14 @@ def alignment_heads(translator, sources, targets):
             if sum(map(len, places)) >= MOST:
                 break
     weights = word_weights(translator, pairs)
-    best = [one[:, :, 1].argmax(axis=-1) for one in weights if one is not None]  # (layers, heads, target words)
-    places = [alike for alike, one in zip(places, weights, strict=True) if one is not None]
-    right = [one[:, :, t] == s for one, alike in zip(best, places, strict=True) for s, t in alike]
-    if len(right) < FEWEST:
+    is_found = [
+        one[:, :, 1, t].argmax(axis=-1) == s  # (layers, heads)
+        for one, alike in zip(weights, places, strict=True)
+        for s, t in alike
+        if one is not None
+    ]
+    if len(is_found) < FEWEST:
         return None
-    shares = np.mean(right, axis=0)  # (layers, heads)
+    shares = np.mean(is_found, axis=0)  # (layers, heads)
     heads = np.argwhere(shares >= max(GOOD, shares.max() - AS_GOOD)).tolist()
     return heads or None
