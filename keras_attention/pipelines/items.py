@@ -38,6 +38,14 @@ NUMBER_WORDS = {
     code: [re.compile(f"(?<!\\w)(?:{word})(?!\\w)", re.IGNORECASE) for word in words.split()]
     for code, words in NUMBER_WORDS.items()
 }
+CURRENCY_WORDS = {
+    "€": "euros?|eur",
+    "$": "dollars?|usd|bucks?",
+    "£": "pounds?|pfund|livres?|gbp|quid",
+    "¥": "yens?|yuans?|jpy|cny|rmb",
+}
+CURRENCY_WORDS = {sign: re.compile(f"\\b(?:{words})\\b", re.IGNORECASE) for sign, words in CURRENCY_WORDS.items()}
+NO_WORD = re.compile(r"(?!)")
 STAND_INS = {  # what small models copy best, as measured by benchmarks/kept_items.py
     "number": ["20", "100", "25", "2013", "40", "30", "80", "50", "200", "60", "70", "300"],
     "name": ["Paris", "Tom", "Boston", "Anna", "X1", "Berlin", "Peter", "X2", "Z1", "X3"],
@@ -157,7 +165,8 @@ def difference(source, answer, source_language=None, target_language=None):
     """Which items of a source are not in its translation, or the other way round.
 
     Numbers are compared by their digits, so that 1,000.5 equals 1.000,5. One of up to twelve may become a word, and a
-    time such as 7:45 pm may become 19:45. A currency's sign may become a word, but not another sign.
+    time such as 7:45 pm may become 19:45. A currency's sign may become a word or the other way
+    round, but not another sign.
 
     Args:
         source, answer: str.
@@ -170,14 +179,20 @@ def difference(source, answer, source_language=None, target_language=None):
     missing, added = _unmatched(numbers, other_numbers), _unmatched(other_numbers, numbers)
     if _unspelled(missing, answer, target_language) or _unspelled(added, source, source_language):
         return "numbers"
-    currencies, other_currencies = _currency_signs(source), _currency_signs(answer)
-    has_another_currency = bool(currencies) and not other_currencies <= currencies
-    return "items" if names != other_names or has_another_currency else None
+    return "items" if names != other_names or _currency_differs(source, answer) else None
+
+
+def _currency_differs(source, answer):
+    """Whether the answer lacks a currency's sign of the source, and has another that stands for no word of it."""
+    signs, other_signs = _currency_signs(source), _currency_signs(answer)
+    added = [sign for sign in other_signs - signs if not CURRENCY_WORDS.get(sign, NO_WORD).search(source)]
+    return bool(added and signs - other_signs)
 
 
 def _currency_signs(text):
-    """The signs of currencies in a text: set of str."""
-    return {sign for sign in text if unicodedata.category(sign) == "Sc"}
+    """How often a text has each sign of a currency, but for those in addresses and placeholders: Counter."""
+    signs = (sign for sign in ITEM.sub(" ", text) if unicodedata.category(sign) == "Sc")
+    return Counter(unicodedata.normalize("NFKC", sign) for sign in signs)  # wide ones, too
 
 
 def _items(text):

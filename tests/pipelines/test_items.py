@@ -30,6 +30,11 @@ KEPT = [
     ("It costs €20.", "Es kostet 20 Euro."),
     ("It costs 20 dollars.", "Es kostet 20 $."),
     ("$20 and £5", "20 $ und 5 £"),
+    ("Pay 5 euros or $6.", "Zahle 5 € oder 6 $."),
+    ("It costs $5 or EUR 20.", "Es kostet 5 Dollar oder 20 €."),
+    ("It costs ￥500.", "Es kostet ¥500."),
+    ("Pay {n} in cash with ${code}.", "Zahle {n} € mit ${code}."),
+    ("Ke$ha earned 5 euros.", "Ke$ha verdiente 5 €."),
 ]
 DIFFERENT = [
     ("13 dogs", "zwölf Hunde", "numbers"),
@@ -52,6 +57,7 @@ DIFFERENT = [
     ("good", "gut 😍", "items"),
     ("The price is €19.99.", "Der Preis ist $19.99", "items"),
     ("It costs £5 or €6.", "Es kostet 5 Pfund oder $6.", "items"),
+    ("It costs €5 or €6.", "Es kostet 5 € oder $6.", "items"),
 ]
 
 
