@@ -52,6 +52,11 @@ def test_the_attention_of_a_forced_answer_is_that_of_its_tokens():
     np.testing.assert_allclose(answer.attention.sum(axis=1), 1.0, atol=1e-5)
 
 
+def test_a_forced_answer_with_tags_has_no_weights_that_nobody_asked_for():
+    answer = translator().translate("A <b>black</b> dog runs.", prefix="Zwei")
+    assert (answer.attention, answer.heads, answer.alignment) == (None, None, None)
+
+
 def test_a_prefix_of_several_sentences_is_shared_among_them():
     text = f"{ENGLISH[0]} {ENGLISH[3]}"
     first, second = translator().translate(text).sentences

@@ -140,7 +140,7 @@ def _answers_to(translator, options, sentence_and_wish):
         reason = wish.missing(answer.text)
         if reason:
             answer = answer._replace(low_score=True, reason=reason)
-        answers.append(answer if attention else answer._replace(attention=None, heads=None))
+        answers.append(answer if attention else answer._replace(attention=None, heads=None, alignment=None))
     return answers
 
 
