@@ -8,6 +8,7 @@ from keras_attention.tokenizers.special_tokens import END_ID, PAD_ID, START_ID
 FEWEST, MOST = 30, 300  # words alike
 WORDS = (4, 24)  # of a side of the pairs that are used
 MOST_PAIRS = 50_000  # that are looked through
+MOST_PIECES = 250  # of a side
 SENTENCES = 32  # whose weights are computed together
 GOOD, AS_GOOD = 0.8, 0.03  # share of the words that the best head finds at least, and by which another may be worse
 SIGNS = ".,!?;:()\"'«»“”„…"
@@ -23,7 +24,7 @@ def word_weights(translator, pairs):
     Returns:
         List with a float array (layers, heads, 2, target words, source words) for each pair: the sums over the pieces
         of two words at the step that writes a piece, and at the next step, which reads it. None instead where the
-        pieces of a side are not those of its words.
+        pieces of a side are not those of its words, or more than `MOST_PIECES` or the network's learned positions.
     """
     sides = [_pieces(translator, *pair) for pair in pairs]
     known = [i for i, side in enumerate(sides) if side]
@@ -39,12 +40,14 @@ def word_weights(translator, pairs):
 
 
 def _pieces(translator, source, target):
-    """Ids of a side's pieces, and the word of each, for both sides; None if the pieces are not those of the words."""
-    sides = []
+    """Ids of a side's pieces, and the word of each, for both sides; None where `word_weights` has None."""
+    network, most, sides = translator.network, MOST_PIECES, []
+    if getattr(network, "positions", None) == "learned":
+        most = min(most, network.max_length - 1)  # with START or END
     for tokenizer, words in ((translator.source_tokenizer, source), (translator.target_tokenizer, target)):
         (ids,) = tokenizer.encode([" ".join(words)])
         of_words = words_of(tokenizer.tokens(ids))
-        if not of_words or of_words[-1] + 1 != len(words):
+        if not of_words or of_words[-1] + 1 != len(words) or len(ids) > most:
             return None
         sides += [list(ids), of_words]
     return sides

@@ -61,6 +61,15 @@ def test_words_with_other_pieces_have_no_weights(translator):
     assert word_weights(translator, [(["a dog"], ["a"]), (["a"], ["a"])])[0] is None
 
 
+def test_pairs_longer_than_the_learned_positions_have_no_weights(translator):
+    pairs = [(["Tom", "17"], ["Anna", "42"]), (["Tom", "17"], ["airplane"] * 8), (["airplane"] * 8, ["Tom", "17"])]
+    model = Transformer(79, 79, **SETTINGS, max_length=24, positions="learned")
+    model({"source_ids": np.array([[3, 2]]), "target_ids": np.array([[1, 3]])})
+    short = Translator(model, *translator.tokenizers.values())
+    assert [one is None for one in word_weights(short, pairs)] == [False, True, True]
+    assert [one is None for one in word_weights(translator, pairs)] == [False, False, False]
+
+
 class Aligned:
     """A network whose heads (0, 1) and (1, 2) read the source backwards, which is where the names are in the pairs."""
 
