@@ -9,7 +9,7 @@ from keras_attention.decoding import Hypotheses
 from keras_attention.pipelines.copied_unknowns import copy_unknowns
 from keras_attention.pipelines.doubt import reason_to_doubt
 from keras_attention.support.errors import UserError
-from keras_attention.tokenizers.special_tokens import END_ID, UNKNOWN_ID
+from keras_attention.tokenizers.special_tokens import END_ID, PAD_ID, UNKNOWN_ID
 
 MOST_WEIGHTS = 1 << 28  # of the sentences of a text as one array, float32: 1 GB
 SHOWN = ("text", "score", "log_prob", "low_score", "reason", "tokens")  # fields of a Translation in JSON
@@ -99,8 +99,9 @@ def translation_of(
     weights: np.ndarray | None,
     keep_weights: bool,
 ) -> Translation:
-    """Converts hypothesis j of sentence i into a Translation; `weights` is (B, N, layers, heads, T, S) or None."""
+    """Converts hypothesis j of sentence i into a Translation; `weights` are `attention_of` all hypotheses, or None."""
     ids = hypotheses.token_ids[i, j, : hypotheses.lengths[i, j]]  # (T,)
+    steps = None if weights is None else weights[i, j, :, :, :, : len(source_ids)]
     heads = None if weights is None else weights[i, j, :, :, : len(ids), : len(source_ids)]
     weights = None if heads is None else heads.mean(axis=(0, 1))  # (T, S)
     written = ids[ids != END_ID]
@@ -116,18 +117,31 @@ def translation_of(
     log_prob = float(hypotheses.log_probs[i, j])
     reason = reason_to_doubt(translator, source_text, source_ids, text, ids, log_prob)
     attention = (weights, heads) if keep_weights else (None, None)
-    alignment = _alignment(translator, heads) if keep_weights else None
+    alignment = _alignment(translator, steps, ids) if keep_weights else None
     score, ids = float(hypotheses.scores[i, j]), tuple(ids.tolist())
     values = (text, score, tokens, source_tokens, *attention, log_prob, reason is not None, False, ids, reason)
     return Translation(*values, alignment=alignment)
 
 
-def _alignment(translator, heads):
-    """`Translation.alignment` by the weights of the heads (L, H, T, S); None if the translator has chosen no heads."""
+def attention_of(translator, source_ids, token_ids):
+    """The attention weights (B, N, layers, heads, steps, S) of hypotheses (B, N, T) of a search.
+
+    If one was cut without END, there is a step more than T, which reads its last token, for `Translation.alignment`.
+    """
+    model = translator.network
+    is_cut = translator.alignment_heads and not np.isin(token_ids[..., -1:], (END_ID, PAD_ID)).all()
+    if is_cut and (getattr(model, "positions", None) != "learned" or token_ids.shape[-1] < model.max_length):
+        token_ids = np.pad(token_ids, ((0, 0), (0, 0), (0, 1)), constant_values=PAD_ID)
+    return translator.compiled.attention(source_ids, token_ids)
+
+
+def _alignment(translator, steps, ids):
+    """`Translation.alignment` by the weights (L, H, steps, S) of T ids; None if the translator has chosen no heads."""
     if not translator.alignment_heads:
         return None
-    read = np.concatenate([heads[:, :, 1:], heads[:, :, -1:]], axis=2)  # the step after the one that writes the token
-    return np.mean([read[layer, head] for layer, head in translator.alignment_heads], axis=0)
+    last = min(len(ids) - int(ids[-1] == END_ID), steps.shape[2] - 1)  # nothing reads END
+    rows = np.minimum(np.arange(1, len(ids) + 1), last)  # the step after the one that writes the token
+    return np.mean([steps[layer, head, rows] for layer, head in translator.alignment_heads], axis=0)
 
 
 def translations_as_json(hypotheses):

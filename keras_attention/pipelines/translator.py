@@ -22,7 +22,13 @@ from keras_attention.pipelines.search.guarded_search import guarded_answers
 from keras_attention.pipelines.search.sentence_batches import report_by_text, search_plan
 from keras_attention.pipelines.sentences import SplitText, split_text
 from keras_attention.pipelines.streaming import stream
-from keras_attention.pipelines.translations import Translation, joined_hypotheses, translation_of, translations_as_json
+from keras_attention.pipelines.translations import (
+    Translation,
+    attention_of,
+    joined_hypotheses,
+    translation_of,
+    translations_as_json,
+)
 from keras_attention.runtime.buckets import answer_limit
 from keras_attention.runtime.compiled_search import SEARCH_OPTIONS, CompiledSearch, map_in_threads
 from keras_attention.runtime.prepared_weights import PreparedWeights
@@ -388,7 +394,7 @@ class Translator(Pipeline):
         check_finite(hypotheses.log_probs[: len(batch.sequences), 0], "a log probability")
         weights = None
         if attention or (replace_unknowns and np.any(hypotheses.token_ids == UNKNOWN_ID)):
-            weights = self.compiled.attention(source_ids, hypotheses.token_ids)  # (B, N, layers, heads, T, S)
+            weights = attention_of(self, source_ids, hypotheses.token_ids)  # (B, N, layers, heads, T, S)
         return [
             [
                 translation_of(self, hypotheses, i, j, ids, text, weights, attention)

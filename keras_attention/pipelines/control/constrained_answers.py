@@ -15,7 +15,7 @@ from keras_attention.pipelines.items import guard, without_marks
 from keras_attention.pipelines.languages import language_code
 from keras_attention.pipelines.search.guarded_search import restored_answer
 from keras_attention.pipelines.sentences import split_text
-from keras_attention.pipelines.translations import joined_hypotheses, translation_of
+from keras_attention.pipelines.translations import attention_of, joined_hypotheses, translation_of
 from keras_attention.runtime.buckets import answer_limit, batches
 from keras_attention.runtime.compiled_search import map_in_threads
 from keras_attention.runtime.work_budget import cache_bytes, memory
@@ -204,7 +204,7 @@ def search_with_constraints(
         )
     weights = None
     if attention or (replace_unknowns and np.any(hypotheses.token_ids == UNKNOWN_ID)):
-        weights = translator.compiled.attention(source_ids, hypotheses.token_ids)
+        weights = attention_of(translator, source_ids, hypotheses.token_ids)
     answers = [
         translation_of(translator, hypotheses, 0, j, ids, sentence, weights, attention)
         for j in range(n_best)
