@@ -102,6 +102,7 @@ def main():
     with silent_libraries():
         from keras_attention.data.translation.pairs import load_translation_data
         from keras_attention.pipelines.translator import Translator
+        from keras_attention.publishing.alignment_heads import alignment_heads
         from keras_attention.publishing.trained_entries import low_score_rule
         from keras_attention.zoo.entry_io import load_entry, write_entry
         from keras_attention.zoo.registry import claim_entry, find_entry
@@ -122,6 +123,7 @@ def main():
     assign_weights(model, [mean.astype("float16") for mean in weights.average()])
     average = measure(translator, data)
     threshold, rule = low_score_rule(translator, data)
+    chosen = {"low_score_threshold": threshold, "alignment_heads": alignment_heads(translator, *data.train)}
     table = seeds_table(loaded, measured, average)
     sources = [example["source"] for example in entry.metrics["examples"]]
     examples = [{"source": s, "output": o} for s, o in zip(sources, translator.translate(sources), strict=True)]
@@ -130,7 +132,7 @@ def main():
         arguments.out,
         model,
         tokenizers,
-        about={**{name: config[name] for name in about}, "low_score_threshold": threshold},
+        about={**{name: config[name] for name in about}, **chosen},
         metrics={**metrics_of(loaded, average[1], table, examples), "low_score": rule},
         weights_dtype="float16",
         overwrite=arguments.overwrite,
