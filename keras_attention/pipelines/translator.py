@@ -153,8 +153,8 @@ class Translator(Pipeline):
     def config_keys(self):
         languages = {"source_language": self.source_language, "target_language": self.target_language}
         languages = {name: language for name, language in languages.items() if language}
-        heads = {"alignment_heads": self.alignment_heads} if self.alignment_heads else {}
-        return {"decoding": self.decoding, "low_score_threshold": self.low_score_threshold, **languages, **heads}
+        chosen = {"low_score_threshold": self.low_score_threshold, "alignment_heads": self.alignment_heads}
+        return {"decoding": self.decoding, **chosen, **languages}
 
     @property
     def model(self) -> Any:

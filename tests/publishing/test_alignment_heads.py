@@ -10,6 +10,7 @@ from zoo.tiny_entry import ENGLISH, write_tiny_entry
 
 from keras_attention.cli.main import guarded
 from keras_attention.models.transformer import Transformer
+from keras_attention.pipelines.base import load_pipeline
 from keras_attention.pipelines.marks import alignment_pairs
 from keras_attention.pipelines.translator import Translator
 from keras_attention.publishing.alignment_heads import alignment_heads, word_weights, words_alike
@@ -172,6 +173,16 @@ def test_heads_are_part_of_an_entry(translator, tmp_path):
     ):
         with pytest.raises(EntryError, match="alignment_heads"):
             rewrite_entry(entry.folder, config={"alignment_heads": wrong})
+
+
+def test_a_saved_translator_has_the_heads_that_are_set(translator, tmp_path):
+    entry = write_tiny_entry(tmp_path / "tiny", (translator.model, *translator.tokenizers.values()))
+    rewrite_entry(entry.folder, config={"alignment_heads": [[1, 2]]})
+    loaded = load_pipeline(entry.folder, "translate")
+    for name, heads in (("as_loaded", [[1, 2]]), ("others", [[0, 1]]), ("none", None)):
+        loaded.alignment_heads = heads
+        loaded.save(tmp_path / name)
+        assert read_entry(tmp_path / name).config["alignment_heads"] == heads
 
 
 def test_the_tool_needs_pairs_of_the_models_languages(translator, tmp_path, capsys):
