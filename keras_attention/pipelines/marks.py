@@ -1,7 +1,7 @@
 """Puts the tags and emoji of a sentence, which the model does not read, back into its translation."""
 
 import re
-from itertools import accumulate
+from itertools import accumulate, compress
 from typing import NamedTuple
 
 WORD = re.compile(r"\S+")
@@ -139,6 +139,9 @@ def _additions(answer, words, inner, places, plain):
 def word_alignment(answer, text, source):
     """The source word to which each word of an answer attends most.
 
+    Signs such as a full stop attend to the signs of other words: a word is aligned by its pieces with letters or
+    digits, if it has any.
+
     Args:
         answer: Translation with attention weights, of which `alignment` is used.
         text, source: str, the answer and its sentence, as the model wrote and read them.
@@ -151,11 +154,19 @@ def word_alignment(answer, text, source):
         return None
     if (words[-1] + 1, source_words[-1] + 1) != (len(text.split()), len(source.split())):
         return None
+    counts, source_counts = _speaking(words, answer.tokens), _speaking(source_words, answer.source_tokens)
     weights = [[0.0] * (source_words[-1] + 1) for _ in range(words[-1] + 1)]
-    for word, row in zip(words, answer.alignment.tolist(), strict=False):
-        for source_word, weight in zip(source_words, row, strict=False):
+    for word, row in compress(zip(words, answer.alignment.tolist(), strict=False), counts):
+        for source_word, weight in compress(zip(source_words, row, strict=False), source_counts):
             weights[word][source_word] += weight
     return [max(range(len(row)), key=row.__getitem__) for row in weights]
+
+
+def _speaking(words, pieces):
+    """For each piece, whether it has a letter or digit, or none of its word has: list of bool."""
+    speak = [any(map(str.isalnum, piece)) for piece, _ in zip(pieces, words, strict=False)]
+    with_letters = {word for word, speaks in zip(words, speak, strict=True) if speaks}
+    return [speaks or word not in with_letters for word, speaks in zip(words, speak, strict=True)]
 
 
 def alignment_pairs(answer):

@@ -134,6 +134,16 @@ def test_words_are_aligned_by_the_attention_of_their_pieces():
     assert word_alignment(answer, "a b c", "xy z") is None
 
 
+def test_signs_do_not_align_words():
+    """Full stops attend to each other, also where the words beside them are no translations of each other."""
+    weights = np.array([[0.1, 0.5, 0.4, 0], [0.7, 0.2, 0.1, 0], [0, 0, 1, 0], [0, 0, 0, 1]])
+    tokens, source_tokens = ["▁a", "▁b", ".", "</s>"], ["▁x", "▁y", ".", "</s>"]
+    answer = Translation("a b.", tokens=tokens, source_tokens=source_tokens, attention=weights)
+    assert word_alignment(answer, "a b.", "x y.") == [1, 0]
+    alone = Translation("a .", tokens=["▁a", "▁.", "</s>"], source_tokens=["▁.", "▁x", "</s>"], attention=SWAPPED)
+    assert word_alignment(alone, "a .", ". x") == [1, 0]
+
+
 def test_pairs_of_all_sentences_of_a_text():
     first = Translation("a b", tokens=["▁a", "▁b", "</s>"], source_tokens=["▁x", "y", "▁z", "</s>"], attention=SWAPPED)
     copied = Translation("17:45 😀")
