@@ -165,8 +165,8 @@ def difference(source, answer, source_language=None, target_language=None):
     """Which items of a source are not in its translation, or the other way round.
 
     Numbers are compared by their digits, so that 1,000.5 equals 1.000,5. One of up to twelve may become a word, and a
-    time such as 7:45 pm may become 19:45. A currency's sign may become a word or the other way
-    round, but not another sign.
+    time such as 7:45 pm may become 19:45. A currency's sign may become a word or the other way round, but not another
+    sign.
 
     Args:
         source, answer: str.

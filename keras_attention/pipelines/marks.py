@@ -154,7 +154,7 @@ def word_alignment(answer, text, source):
         return None
     if (words[-1] + 1, source_words[-1] + 1) != (len(text.split()), len(source.split())):
         return None
-    counts, source_counts = _speaking(words, answer.tokens), _speaking(source_words, answer.source_tokens)
+    counts, source_counts = _are_counted(words, answer.tokens), _are_counted(source_words, answer.source_tokens)
     weights = [[0.0] * (source_words[-1] + 1) for _ in range(words[-1] + 1)]
     for word, row in compress(zip(words, answer.alignment.tolist(), strict=False), counts):
         for source_word, weight in compress(zip(source_words, row, strict=False), source_counts):
@@ -162,11 +162,13 @@ def word_alignment(answer, text, source):
     return [max(range(len(row)), key=row.__getitem__) for row in weights]
 
 
-def _speaking(words, pieces):
+def _are_counted(words, pieces):
     """For each piece, whether it has a letter or digit, or none of its word has: list of bool."""
-    speak = [any(map(str.isalnum, piece)) for piece, _ in zip(pieces, words, strict=False)]
-    with_letters = {word for word, speaks in zip(words, speak, strict=True) if speaks}
-    return [speaks or word not in with_letters for word, speaks in zip(words, speak, strict=True)]
+    have_letters = [any(map(str.isalnum, piece)) for piece, _ in zip(pieces, words, strict=False)]
+    words_with_letters = {word for word, has_letters in zip(words, have_letters, strict=True) if has_letters}
+    return [
+        has_letters or word not in words_with_letters for word, has_letters in zip(words, have_letters, strict=True)
+    ]
 
 
 def alignment_pairs(answer):

@@ -102,7 +102,7 @@ def translation_of(
     """Converts hypothesis j of sentence i into a Translation; `weights` are `attention_of` all hypotheses, or None."""
     ids = hypotheses.token_ids[i, j, : hypotheses.lengths[i, j]]  # (T,)
     steps = None if weights is None else weights[i, j, :, :, :, : len(source_ids)]
-    heads = None if weights is None else weights[i, j, :, :, : len(ids), : len(source_ids)]
+    heads = None if steps is None else steps[:, :, : len(ids)]
     weights = None if heads is None else heads.mean(axis=(0, 1))  # (T, S)
     written = ids[ids != END_ID]
     tokens = translator.target_tokenizer.tokens(ids)
@@ -190,6 +190,7 @@ def _mean_score(sentences):
 
 def _joined(parts, sentences):
     has_attention = all(one.attention is not None for one in sentences)
+    has_alignment = has_attention and any(one.alignment is not one.attention for one in sentences)
     return Translation(
         parts.joined(sentences).strip(),
         _mean_score(sentences),
@@ -203,7 +204,7 @@ def _joined(parts, sentences):
         tuple(number for one in sentences for number in one.token_ids),
         next((one.reason for one in sentences if one.low_score), None),
         tuple(sentences),
-        _blocks([one.alignment for one in sentences if one.tokens]) if has_attention else None,
+        _blocks([one.alignment for one in sentences if one.tokens]) if has_alignment else None,
     )
 
 

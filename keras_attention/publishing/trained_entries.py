@@ -7,10 +7,12 @@ import numpy as np
 from keras_attention.evaluation.masked_lm_scores import SCORE_NAMES
 from keras_attention.evaluation.translation_scores import low_score_threshold, scores_on
 from keras_attention.models import BertMaskedLM
+from keras_attention.pipelines.base import load_pipeline
 from keras_attention.pipelines.mask_filler import MaskFiller
 from keras_attention.pipelines.text_encoder import TextEncoder
 from keras_attention.publishing.alignment_heads import alignment_heads
 from keras_attention.support.blank_texts import is_blank
+from keras_attention.support.errors import UserError
 from keras_attention.visualize.score_plots import completion_plot, learning_curve_plot
 from keras_attention.zoo.entry_io import rewrite_entry, write_entry
 
@@ -70,6 +72,19 @@ def write_trained(folder, translator, data, *, description, settings, seed, resu
     tokenizers = {"source": translator.source_tokenizer, "target": translator.target_tokenizer}
     write_entry(folder, translator.model, tokenizers, about=about, metrics=metrics, overwrite=overwrite)
     return scores
+
+
+def translator_for(folder, data):
+    """The Translator in a folder, whose languages are those of TranslationData; UserError if they are others."""
+    translator = load_pipeline(folder, "translate")
+    config = translator.entry.config
+    languages = config["source_language"], config["target_language"]
+    if languages != (data.source_language, data.target_language):
+        raise UserError(
+            f"{folder} translates from {' to '.join(languages)}. Received sentences from {data.source_language} to "
+            f"{data.target_language}. Choose them with --source and --target."
+        )
+    return translator
 
 
 SHARES = {"iso": 0.001}  # by target language, the share of good inputs that may be marked; 0.05 for all others

@@ -13,6 +13,7 @@ import sys
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
+from keras_attention.cli.io.shared_options import add_sentence_pairs, sentence_pairs
 from keras_attention.cli.io.terminal import silent_libraries
 from keras_attention.cli.main import guarded
 from keras_attention.support.errors import UserError
@@ -29,17 +30,11 @@ def choose(folder, data):
     Raises:
         UserError: no head aligns words, or the pairs have too few names and numbers.
     """
-    from keras_attention.pipelines.base import load_pipeline
     from keras_attention.publishing.alignment_heads import alignment_heads
+    from keras_attention.publishing.trained_entries import translator_for
     from keras_attention.zoo.entry_io import rewrite_entry
 
-    translator = load_pipeline(folder, "translate")
-    languages, given = (
-        (translator.source_language, translator.target_language),
-        (data.source_language, data.target_language),
-    )
-    if languages != given:
-        raise UserError(f"{folder} translates {' to '.join(languages)}. Received pairs of {' to '.join(given)}.")
+    translator = translator_for(folder, data)
     heads = alignment_heads(translator, *data.train)
     if heads is None:
         raise UserError(f"No head of {folder} finds the names and numbers of these pairs. It stays as it is.")
@@ -51,17 +46,12 @@ def main(arguments=None):
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
     )
     parser.add_argument("folder", metavar="FOLDER", help="folder of the trained model")
-    parser.add_argument("--data", required=True, help="as in the recipes, with --data-dir, --source and --target")
-    parser.add_argument("--data-dir", default="")
-    parser.add_argument("--source", default="en")
-    parser.add_argument("--target", default="de")
+    add_sentence_pairs(parser)
     parser.add_argument("--debug", action="store_true", help="show the traceback of an error")
     arguments = parser.parse_args(arguments)
     with silent_libraries():
-        from keras_attention.data.translation.pairs import load_translation_data
-
-    given = {name: getattr(arguments, name) for name in ("data", "data_dir", "source", "target")}
-    entry = choose(arguments.folder, load_translation_data(**given))
+        data = sentence_pairs(arguments)
+    entry = choose(arguments.folder, data)
     print(f"{entry.name}: alignment_heads {entry.config['alignment_heads']}")
 
 

@@ -17,6 +17,7 @@ import sys
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
+from keras_attention.cli.io.shared_options import add_sentence_pairs, sentence_pairs
 from keras_attention.cli.io.terminal import silent_libraries
 from keras_attention.cli.main import guarded
 from keras_attention.support.errors import UserError
@@ -91,16 +92,12 @@ def main():
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
     )
     parser.add_argument("names", nargs="+", metavar="NAME", help="a model of the zoo or the folder of one")
-    parser.add_argument("--data", required=True, help="as in the recipes, with --data-dir, --source and --target")
-    parser.add_argument("--data-dir", default="")
-    parser.add_argument("--source", default="en")
-    parser.add_argument("--target", default="de")
+    add_sentence_pairs(parser)
     parser.add_argument("--out", required=True)
     parser.add_argument("--overwrite", action="store_true", help="replace the model in --out")
     parser.add_argument("--debug", action="store_true", help="show the traceback of an error")
     arguments = parser.parse_args()
     with silent_libraries():
-        from keras_attention.data.translation.pairs import load_translation_data
         from keras_attention.pipelines.translator import Translator
         from keras_attention.publishing.alignment_heads import alignment_heads
         from keras_attention.publishing.trained_entries import low_score_rule
@@ -108,8 +105,7 @@ def main():
         from keras_attention.zoo.registry import claim_entry, find_entry
 
     claim_entry(arguments.out, arguments.overwrite)
-    given = {name: getattr(arguments, name) for name in ("data", "data_dir", "source", "target")}
-    data = load_translation_data(**given)
+    data = sentence_pairs(arguments)
     loaded = [load_entry(find_entry(name)) for name in arguments.names]
     check_alike(loaded)
     (entry, model, tokenizers), config = loaded[0], loaded[0].entry.config

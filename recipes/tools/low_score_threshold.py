@@ -14,9 +14,9 @@ import sys
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
+from keras_attention.cli.io.shared_options import add_sentence_pairs, sentence_pairs
 from keras_attention.cli.io.terminal import silent_libraries
 from keras_attention.cli.main import guarded
-from keras_attention.support.errors import UserError
 from keras_attention.support.flags import OneLineParser
 
 
@@ -27,18 +27,10 @@ def choose(folder, data):
         folder: str or Path.
         data: TranslationData of the languages of the model.
     """
-    from keras_attention.pipelines.base import load_pipeline
-    from keras_attention.publishing.trained_entries import low_score_rule
+    from keras_attention.publishing.trained_entries import low_score_rule, translator_for
     from keras_attention.zoo.entry_io import rewrite_entry
 
-    translator = load_pipeline(folder, "translate")
-    config = translator.entry.config
-    languages = config["source_language"], config["target_language"]
-    if languages != (data.source_language, data.target_language):
-        raise UserError(
-            f"{folder} translates from {' to '.join(languages)}. Received sentences from {data.source_language} to "
-            f"{data.target_language}. Choose them with --source and --target."
-        )
+    translator = translator_for(folder, data)
     threshold, rule = low_score_rule(translator, data)
     return rewrite_entry(folder, config={"low_score_threshold": threshold}, metrics={"low_score": rule})
 
@@ -58,17 +50,12 @@ def main(arguments=None):
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
     )
     parser.add_argument("folder", metavar="FOLDER", help="folder of the trained model")
-    parser.add_argument("--data", required=True, help="as in the recipes, with --data-dir, --source and --target")
-    parser.add_argument("--data-dir", default="")
-    parser.add_argument("--source", default="en")
-    parser.add_argument("--target", default="de")
+    add_sentence_pairs(parser)
     parser.add_argument("--debug", action="store_true", help="show the traceback of an error")
     arguments = parser.parse_args(arguments)
     with silent_libraries():
-        from keras_attention.data.translation.pairs import load_translation_data
-
-    given = {name: getattr(arguments, name) for name in ("data", "data_dir", "source", "target")}
-    entry = choose(arguments.folder, load_translation_data(**given, **held_out(arguments.folder)))
+        data = sentence_pairs(arguments, **held_out(arguments.folder))
+    entry = choose(arguments.folder, data)
     print(f"{entry.name}: low_score_threshold {entry.config['low_score_threshold']}")
 
 

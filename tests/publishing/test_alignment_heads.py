@@ -192,7 +192,7 @@ def test_the_tool_needs_pairs_of_the_models_languages(translator, tmp_path, caps
     languages = entry.config["source_language"], entry.config["target_language"]
     call = [str(entry.folder), "--data", str(table), "--source", languages[0], "--target"]
     assert guarded(lambda: TOOL["main"]([*call, "nl"]), "alignment_heads.py") == 2
-    assert "Received pairs of en to nl" in capsys.readouterr().err
+    assert "Received sentences from en to nl" in capsys.readouterr().err
     assert guarded(lambda: TOOL["main"]([*call, languages[1]]), "alignment_heads.py") == 2
     assert "stays as it is" in capsys.readouterr().err
     assert read_entry(entry.folder).config == entry.config

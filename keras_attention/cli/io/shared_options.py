@@ -64,3 +64,19 @@ def add_explain(command, answer, read):
     command.add_argument("--explain", metavar="FILE", help=help_text)
     help_text = f"with --explain: why WORD is in the {answer} and not OTHER; one text"
     command.add_argument("--contrast", metavar="WORD=OTHER", help=help_text)
+
+
+def add_sentence_pairs(parser):
+    """The sentence pairs of a tool for trained translators."""
+    parser.add_argument("--data", required=True, help="as in the recipes, with --data-dir, --source and --target")
+    parser.add_argument("--data-dir", default="")
+    parser.add_argument("--source", default="en")
+    parser.add_argument("--target", default="de")
+
+
+def sentence_pairs(arguments, **options):
+    """The TranslationData that the options of `add_sentence_pairs` name; `options`: see `load_translation_data`."""
+    from keras_attention.data.translation.pairs import load_translation_data
+
+    given = {name: getattr(arguments, name) for name in ("data", "data_dir", "source", "target")}
+    return load_translation_data(**given, **options)
