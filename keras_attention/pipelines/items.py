@@ -38,14 +38,22 @@ NUMBER_WORDS = {
     code: [re.compile(f"(?<!\\w)(?:{word})(?!\\w)", re.IGNORECASE) for word in words.split()]
     for code, words in NUMBER_WORDS.items()
 }
+# Of a currency's sign: its words in amounts of a source, and further ones that may stand for it in an answer.
 CURRENCY_WORDS = {
-    "€": "euros?|eur",
-    "$": "dollars?|usd|bucks?",
-    "£": "pounds?|pfund|livres?|gbp|quid",
-    "¥": "yens?|yuans?|jpy|cny|rmb",
+    "€": ("euros?|eur", ""),
+    "$": ("dollars?|usd", "|bucks?"),
+    "£": ("pounds?|pfund|gbp", "|livres?|quid|sterling"),
+    "¥": ("yens?|jpy", "|yuans?|cny|rmb"),
 }
-CURRENCY_WORDS = {sign: re.compile(f"\\b(?:{words})\\b", re.IGNORECASE) for sign, words in CURRENCY_WORDS.items()}
-NO_WORD = re.compile(r"(?!)")
+CURRENCY_LANGUAGES = ("de", "en", "fr")  # of these words
+AMOUNTS = {  # a number beside the sign, or before the word
+    sign: re.compile(f"{re.escape(sign)}\\s?\\d|\\d\\s?(?:{re.escape(sign)}|(?:{words})\\b)", re.IGNORECASE)
+    for sign, (words, _) in CURRENCY_WORDS.items()
+}
+CURRENCY_NAMES = {
+    sign: re.compile(f"{re.escape(sign)}|(?<![^\\W\\d])(?:{words}{others})\\b", re.IGNORECASE)
+    for sign, (words, others) in CURRENCY_WORDS.items()
+}
 STAND_INS = {  # what small models copy best, as measured by benchmarks/kept_items.py
     "number": ["20", "100", "25", "2013", "40", "30", "80", "50", "200", "60", "70", "300"],
     "name": ["Paris", "Tom", "Boston", "Anna", "X1", "Berlin", "Peter", "X2", "Z1", "X3"],
@@ -165,34 +173,32 @@ def difference(source, answer, source_language=None, target_language=None):
     """Which items of a source are not in its translation, or the other way round.
 
     Numbers are compared by their digits, so that 1,000.5 equals 1.000,5. One of up to twelve may become a word, and a
-    time such as 7:45 pm may become 19:45. A currency's sign may become a word or the other way round, but not another
-    sign.
+    time such as 7:45 pm may become 19:45. The sign of a currency may become a word and the other way round, but the
+    currency of an amount must stay.
 
     Args:
         source, answer: str.
         source_language, target_language: str or None, codes such as "en", for the words of numbers.
 
     Returns:
-        "numbers", "items" (an address, a placeholder, a tag, an emoji or a currency's sign), or None.
+        "numbers", "items" (an address, a placeholder, a tag, an emoji or a currency), or None.
     """
     (numbers, names), (other_numbers, other_names) = _items(source), _items(answer)
     missing, added = _unmatched(numbers, other_numbers), _unmatched(other_numbers, numbers)
     if _unspelled(missing, answer, target_language) or _unspelled(added, source, source_language):
         return "numbers"
-    return "items" if names != other_names or _currency_differs(source, answer) else None
+    return "items" if names != other_names or _currency_differs(source, answer, target_language) else None
 
 
-def _currency_differs(source, answer):
-    """Whether the answer lacks a currency's sign of the source, and has another that stands for no word of it."""
-    signs, other_signs = _currency_signs(source), _currency_signs(answer)
-    added = [sign for sign in other_signs - signs if not CURRENCY_WORDS.get(sign, NO_WORD).search(source)]
+def _currency_differs(source, answer, target_language):
+    """Whether the answer does not name the currency of an amount, or has another currency's sign in its place."""
+    source, answer = (unicodedata.normalize("NFKC", ITEM.sub(" ", text)) for text in (source, answer))
+    amounts = [sign for sign, amount in AMOUNTS.items() if amount.search(source)]
+    if target_language in CURRENCY_LANGUAGES and not all(CURRENCY_NAMES[sign].search(answer) for sign in amounts):
+        return True
+    signs, other_signs = (Counter(sign for sign in text if sign in CURRENCY_NAMES) for text in (source, answer))
+    added = [sign for sign in other_signs - signs if not CURRENCY_NAMES[sign].search(source.replace(sign, ""))]
     return bool(added and signs - other_signs)
-
-
-def _currency_signs(text):
-    """How often a text has each sign of a currency, but for those in addresses and placeholders: Counter."""
-    signs = (sign for sign in ITEM.sub(" ", text) if unicodedata.category(sign) == "Sc")
-    return Counter(unicodedata.normalize("NFKC", sign) for sign in signs)  # wide ones, too
 
 
 def _items(text):

@@ -53,13 +53,14 @@ def _with_inner_marks(plain, inner, marks, answer, alignment):
     words = [match.span() for match in WORD.finditer(answer)]
     if not words:
         return answer
+    is_sign = [not any(map(str.isalnum, answer[start:end])) for start, end in words]
     source_words = [match.span() for match in WORD.finditer(plain)]
     partners = _pairs(marks)
     even = [round(i * (len(source_words) - 1) / max(1, len(words) - 1)) for i in range(len(words))]
     for aligned in (alignment, even):
         if aligned is None or len(aligned) != len(words):
             continue
-        places = [_place(plain, source_words, mark, marks, partners, aligned) for mark in inner]
+        places = [_place(plain, source_words, mark, marks, partners, aligned, is_sign) for mark in inner]
         additions = sorted(_additions(answer, words, inner, places, plain))
         if aligned is even or _nested([_number(inner[number], marks) for _, number, _ in additions], partners):
             break
@@ -101,7 +102,7 @@ def _number(mark, marks):
     return next(i for i, one in enumerate(marks) if one is mark)  # equal ones may stand at the same place
 
 
-def _place(plain, source_words, mark, marks, partners, aligned):
+def _place(plain, source_words, mark, marks, partners, aligned, is_sign):
     left, right = plain[mark.place - 1].isspace(), plain[mark.place].isspace()
     number = _number(mark, marks)
     following = next(i for i, (_, end) in enumerate(source_words) if end > mark.place)
@@ -113,12 +114,14 @@ def _place(plain, source_words, mark, marks, partners, aligned):
             i for i, (start, end) in enumerate(source_words) if start < marks[last].place and end > marks[first].place
         ]
         enclosed = [i for i, one in enumerate(aligned) if one in inside]
+        if plain[marks[last].place - 1] not in CLOSING_SIGNS:  # a sign that stands alone, as in French, is not enclosed
+            enclosed = [i for i in enclosed if not is_sign[i]] or enclosed
         if enclosed:
             return Place(min(enclosed) if opens else max(enclosed), not opens, False)
-    to_the_right = opens or (left and not right)
+    to_the_right = opens or (left and not right and plain[mark.place] not in CLOSING_SIGNS)
     word = following if to_the_right else preceding
     nearest = min(range(len(aligned)), key=lambda i: abs(aligned[i] - word))
-    return Place(nearest, not to_the_right, left and right)
+    return Place(nearest, not to_the_right, left and not to_the_right)
 
 
 def _additions(answer, words, inner, places, plain):
@@ -126,13 +129,11 @@ def _additions(answer, words, inner, places, plain):
     additions = []
     for number, (mark, place) in enumerate(zip(inner, places, strict=True)):
         start, end = words[place.word]
-        at, text = (end, mark.text) if place.after else (start, mark.text)
-        if place.after and place.apart:
-            text = f" {text}"
-        elif place.after and not plain[mark.place].isspace():
+        at = end if place.after else start
+        if place.after and not (plain[mark.place].isspace() and plain[mark.place - 1] in f" {CLOSING_SIGNS}"):
             while at > start + 1 and answer[at - 1] in CLOSING_SIGNS:
                 at -= 1
-        additions.append((at, number, text))
+        additions.append((at, number, f" {mark.text}" if place.apart else mark.text))
     return additions
 
 

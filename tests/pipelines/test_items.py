@@ -5,7 +5,7 @@ import re
 import numpy as np
 import pytest
 
-from keras_attention.pipelines.items import ATTEMPTS, difference, guard
+from keras_attention.pipelines.items import ATTEMPTS, difference, guard, without_marks
 from keras_attention.pipelines.marks import alignment_pairs, with_marks, word_alignment
 from keras_attention.pipelines.search.guarded_search import guarded_answers
 from keras_attention.pipelines.translations import Translation
@@ -35,6 +35,10 @@ KEPT = [
     ("It costs ￥500.", "Es kostet ¥500."),
     ("Pay {n} in cash with ${code}.", "Zahle {n} € mit ${code}."),
     ("Ke$ha earned 5 euros.", "Ke$ha verdiente 5 €."),
+    ("He has $2 million and 20€.", "Er hat 2 Millionen Dollar und 20 EUR."),
+    ("US$5, I lost 10 pounds", "5 US-Dollar, ich habe 10 Pfund verloren"),
+    ("20 livres", "20 books"),
+    ("I like the pound and $ signs.", "Ich mag die Zeichen."),
 ]
 DIFFERENT = [
     ("13 dogs", "zwölf Hunde", "numbers"),
@@ -58,6 +62,11 @@ DIFFERENT = [
     ("The price is €19.99.", "Der Preis ist $19.99", "items"),
     ("It costs £5 or €6.", "Es kostet 5 Pfund oder $6.", "items"),
     ("It costs €5 or €6.", "Es kostet 5 € oder $6.", "items"),
+    ("The rent is 800 € a month.", "Die Miete ist 800 Uhr im Monat.", "items"),
+    ("The shirt costs €20.", "Das Hemd kostet 20.", "items"),
+    ("I owe you 20 pounds.", "Ich schulde dir 20 Cent.", "items"),
+    ("I have $2 million.", "Ich habe 2 Millionen Euro.", "items"),
+    ("It costs ￥500.", "Es kostet 500 Dollar.", "items"),
 ]
 
 
@@ -69,6 +78,25 @@ def test_kept_items(source, answer):
 @pytest.mark.parametrize(("source", "answer", "kind"), DIFFERENT)
 def test_items_that_differ(source, answer, kind):
     assert difference(source, answer, "en", "de") == kind
+
+
+def test_currencies_are_missed_only_in_languages_whose_words_are_known():
+    for target_language in ("es", "ro", None):
+        assert difference("It costs $20.", "Cuesta 20 dólares.", "en", target_language) is None
+
+
+def test_tags_and_emoji_stand_before_signs_as_in_the_source():
+    """ "traurig. 😢", "<b>nie,</b>" and "<b>allemand ?</b>" were wrong."""
+    for source, answer, alignment, expected in (
+        ("sad 😢.", "traurig.", [0], "traurig 😢."),
+        ("is sad 😢.", "ist traurig.", [0, 1], "ist traurig 😢."),
+        ("I <b>never</b> do", "nie, tue ich", [1, 2, 0], "<b>nie</b>, tue ich"),
+        ("Parle <b>German</b>?", "Parlez allemand ?", [0, 1, 1], "Parlez <b>allemand</b> ?"),
+        ("Like <i>the tea?</i> ok", "Aimes le thé ? bien", [0, 1, 2, 2, 3], "Aimes <i>le thé ?</i> bien"),
+        ("<b>So <i>late.</i></b> Yes", "So spät. Ja", [0, 1, 2], "<b>So <i>spät.</i></b> Ja"),
+    ):
+        plain, marks = without_marks(source)
+        assert with_marks(plain, marks, answer, alignment) == expected
 
 
 SENTENCES = [
