@@ -35,7 +35,7 @@ NOTES = {
     "many unknown pieces": "low score (many unknown pieces): many words have letters that the model does not know.",
     "repetition": "low score (repetition): the answer repeats itself, so a part of it is wrong.",
     "numbers differ": "low score (numbers differ): a number of the input is missing, or another one appears.",
-    "items differ": "low score (items differ): an address, placeholder, tag, emoji or currency sign is missing.",
+    "items differ": "low score (items differ): an address, placeholder, tag, emoji or currency is lost or changed.",
     "prefix differs": "low score (prefix differs): the answer does not begin as --prefix says.",
     "terms differ": "low score (terms differ): a translation that --terms demands is missing.",
     "not a date": "low score (not a date): the answer is not a calendar day; the input may not be a date.",
