@@ -10,10 +10,10 @@ norm: layer normalization or residual connections taken away. lengths: a recurre
 trained on all pairs and on short pairs (figure 2 of Bahdanau et al. 2015).
 
 The data are pairs of sentences in the first two columns of a table. All trainings of a study have the same pairs,
-vocabulary, number of updates and size of batches; the seed changes the initial weights, the dropout and the order of the
-pairs. No source or target of a test pair is in the training pairs. Each finished training is stored in --out at once, and the
-same command goes on after the last of them. Greedy search; BLEU B (sacrebleu, 13a); loss in nats per token of the test
-pairs. Float32, with XLA but for lengths. `--docs` writes table and curves into docs/attention.md.
+vocabulary, number of updates and size of batches; the seed changes the initial weights, the dropout and the order of
+the pairs. No source or target of a test pair is in the training pairs. Each finished training is stored in --out at
+once, and the same command goes on after the last of them. Greedy search; BLEU B (sacrebleu, 13a); loss in nats per
+token of the test pairs. Float32, with XLA but for lengths. `--docs` writes table and curves into docs/attention.md.
 """
 
 import argparse
