@@ -57,7 +57,7 @@ ABUSE = {
     "half a character": (texts(texts=["\ud800"]), {422}),
     "half a character as field": (post(b'{"texts": ["a"], "\\ud800": 1}'), {422}),
     "150,000 texts": (texts(texts=["a"] * 150_000), {422}),
-    "a long text": (texts(texts=["a " * 400_000]), {422}),
+    "a long text": (texts(texts=["a " * 400_000]), {200, 422}),  # its beginning is read, or it is refused, by the model
     "a text that is a list": (texts(texts=[["a"]]), {422}),
     "../ as model": (texts(model="../../../etc/passwd"), {404}),
     "a path as model": (texts(model="/etc"), {404}),

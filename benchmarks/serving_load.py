@@ -50,7 +50,7 @@ class Client:
     async def _exchange(self, path, body):
         reader, writer = self._streams
         content = b"" if body is None else json.dumps(body).encode()
-        head = f"{'GET' if body is None else 'POST'} {path} HTTP/1.1\r\nhost: benchmark\r\n"
+        head = f"{'GET' if body is None else 'POST'} {path} HTTP/1.1\r\nhost: localhost\r\n"
         head += f"content-type: application/json\r\ncontent-length: {len(content)}\r\n\r\n"
         writer.write(head.encode() + content)
         answer_head = (await reader.readuntil(b"\r\n\r\n")).lower()
