@@ -1,5 +1,6 @@
 """Texts inside a TensorFlow graph, tokenizers, sequences of ids, bags of words; and a graph as a SavedModel."""
 
+import re
 import tempfile
 from pathlib import Path
 from typing import NamedTuple
@@ -20,20 +21,25 @@ from keras_attention.evaluation.bag_of_words import (
 from keras_attention.export.signatures import listing
 from keras_attention.inputs.token_sequences import CHARACTERS_PER_TOKEN, START, WHOLE
 from keras_attention.pipelines.mask_filler import MASK
+from keras_attention.support.blank_texts import INVISIBLE
 from keras_attention.support.errors import UserError
 from keras_attention.tokenizers.marian_tokenizer import WORD_START, tokenize_with
 from keras_attention.tokenizers.special_tokens import END_ID, PAD_ID
 
 # The white space that str.strip removes; TensorFlow's own strip removes only ASCII white space.
 BLANKS = "".join(rf"\x{{{point:X}}}" for point in range(0x3001) if chr(point).isspace())
-
-
+INVISIBLE_IN_RE2 = re.sub("[^-]", lambda point: rf"\x{{{ord(point[0]):X}}}", INVISIBLE)
 CHARACTERS = "".join(rf"\x{{{first:X}}}-\x{{{last:X}}}" for first, last in UNSPACED)  # for RE2
 
 
 def strip(texts):
     """Removes white space at both ends of each text (B,), like `str.strip`."""
     return tf.strings.regex_replace(texts, rf"\A[{BLANKS}]+|[{BLANKS}]+\z", "")
+
+
+def blank_as_empty(texts):
+    """The texts (B,), but "" for each that shows nothing, like `is_blank`."""
+    return tf.strings.regex_replace(texts, rf"\A[{BLANKS}{INVISIBLE_IN_RE2}]*\z", "")
 
 
 class SentencePieceInGraph(tf.Module):

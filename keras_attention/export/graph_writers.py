@@ -6,7 +6,7 @@ import tensorflow as tf
 
 from keras_attention.decoding.sampling import draw_within, forbid, most_probable, soften, uniform
 from keras_attention.decoding.token_loop import grow_one_sequence
-from keras_attention.export.graph_texts import in_graph, strip, write_graph
+from keras_attention.export.graph_texts import blank_as_empty, in_graph, strip, write_graph
 from keras_attention.export.signatures import CONTINUED, TEXT
 from keras_attention.pipelines.translator import CHARACTERS_PER_TOKEN
 from keras_attention.runtime.buckets import BATCH_SIZES, answer_limit
@@ -138,7 +138,7 @@ class GraphTranslator(tf.Module):
 
     def _read(self, texts):
         """Ids (B, S) with END, padded; their lengths (B,), 0 for an empty sentence; and whether each was cut."""
-        texts = strip(tf.strings.unicode_transcode(texts, "UTF-8", "UTF-8", errors="replace"))
+        texts = strip(blank_as_empty(tf.strings.unicode_transcode(texts, "UTF-8", "UTF-8", errors="replace")))
         cut = tf.strings.substr(texts, 0, self._longest * CHARACTERS_PER_TOKEN, unit="UTF8_CHAR")
         shortened = tf.strings.length(cut) < tf.strings.length(texts)
         ids = self._source_tokenizer.tokenize(cut)

@@ -79,9 +79,9 @@ def test_any_number_of_sentences():
 @pytest.mark.slow
 def test_nothing_but_empty_sentences():
     _, graph = both()
-    answers = graph.translate(tf.constant(["", " "]))
-    assert answers["text"].numpy().tolist() == [b"", b""]
-    assert answers["score"].numpy().tolist() == [0.0, 0.0]
+    answers = graph.translate(tf.constant(["", " ", "\x00", "\r\u200b\u200d\r ", "\u2800\ufe0f\U000e0041"]))
+    assert answers["text"].numpy().tolist() == [b""] * 5
+    assert answers["score"].numpy().tolist() == [0.0] * 5
     assert set(answers["tokens"].numpy().ravel()) == {b""}
     assert not answers["attention"].numpy().any()
 
