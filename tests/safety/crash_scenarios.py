@@ -180,6 +180,7 @@ class StubFiller:
 class StubData(NamedTuple):
     """What `write_trained` reads of a TranslationData."""
 
+    train: tuple = (ENGLISH, ENGLISH)
     test: tuple = (ENGLISH, ENGLISH)
     name: str = "tiny"
     source_language: str = "en"
@@ -198,6 +199,10 @@ class StubTrained:
     target_tokenizer: object
     decoding: dict = field(default_factory=lambda: {"beam_size": 1})
     low_score_threshold: float | None = None
+
+    @property
+    def network(self):
+        return self.model
 
     def translate(self, texts):
         return list(texts)
