@@ -71,8 +71,9 @@ class Config(RunSettings):
 DATA = {"digits": {"hidden_dim": 48, "intermediate_dim": 96, "num_layers": 3, "epochs": 60, "shift": 1,
                    "rows_per_batch": 64, "warmup_steps": 100, "learning_rate": 3e-3, "ema_decay": 0.98,
                    "jit_compile": False, "validation_split": 0.125},
-        "mnist": {"erase": 0.3, "epochs": 20},
-        "fashion_mnist": {"flip": True, "erase": 0.4, "epochs": 20}}  # fmt: skip
+        "mnist": {"stem": "pooled", "num_layers": 2, "erase": 0.3, "epochs": 20, "jit_compile": False},
+        "fashion_mnist": {"stem": "pooled", "num_layers": 2, "flip": True, "erase": 0.4, "epochs": 40,
+                          "jit_compile": False}}  # fmt: skip
 FILES = {"hidden_dim": 96, "intermediate_dim": 192, "num_heads": 3, "rows_per_batch": 16, "warmup_steps": 100,
          "ema_decay": 0.98, "jit_compile": False, "validation_split": 0.1}  # fmt: skip
 SMOKE = {"hidden_dim": 8, "intermediate_dim": 8, "num_heads": 2, "num_layers": 1, "epochs": 1, "jit_compile": False}

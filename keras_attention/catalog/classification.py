@@ -357,7 +357,7 @@ def patch_parameters(model):
     patch = prod(model["patch_size"])
     positions = prod(size // step + 1 for size, step in zip(sizes, model["patch_size"], strict=False))
     stem = (patch * channels + 1) * width
-    if model["stem"] == "convolutional":
+    if model["stem"] != "linear":
         halvings = model["patch_size"][0].bit_length() - 1
         widths = [channels, *(max(8, width // 2**i) for i in reversed(range(halvings)))]
         stem = sum((9 * read + 1) * written for read, written in pairwise(widths)) + (widths[-1] + 1) * width
@@ -377,7 +377,7 @@ register(
             "intermediate_dim": whole(1, 32768),
             "num_heads": whole(1, 128),
             "num_layers": whole(1, 64),
-            "stem": choice("linear", "convolutional"),
+            "stem": choice("linear", "convolutional", "pooled"),
             "pooling": choice("cls", "mean"),
             "dropout": number(0, 0.99),
         },

@@ -13,7 +13,7 @@ from keras_attention.models.shared import FromPreset, check_choices, check_heads
 
 SIZES = ("num_labels", "hidden_dim", "intermediate_dim", "num_heads", "num_layers")
 SETTINGS = (*SIZES, "input_size", "patch_size", "stem", "pooling", "dropout")
-CHOICES = {"stem": ("linear", "convolutional"), "pooling": ("cls", "mean")}
+CHOICES = {"stem": ("linear", "convolutional", "pooled"), "pooling": ("cls", "mean")}
 
 
 def check_settings(**settings):
@@ -27,7 +27,7 @@ def check_settings(**settings):
         each = {f"{name}[{i}]": size for i, size in enumerate(settings[name])}
         check_sizes(each, each)
     patch_grid(tuple(sizes), tuple(settings["patch_size"]))
-    if settings["stem"] == "convolutional":
+    if settings["stem"] != "linear":
         for size in settings["patch_size"]:
             if size & (size - 1) or size != settings["patch_size"][0] or size < 2:
                 raise ValueError(
@@ -38,16 +38,18 @@ def check_settings(**settings):
 
 @keras.saving.register_keras_serializable(package="keras_attention")
 class ConvolutionalStem(keras.layers.Layer):
-    """Patches with some context: 3 x 3 convolutions of stride 2, each halving the sides, in place of one projection.
+    """Patches with some context: 3 x 3 convolutions, each halving the sides, in place of one projection.
 
         x = relu(convolution(x) + b)   log2(patch) times       output = W x + b
 
-    The number of channels doubles with each convolution, up to the width D.
+    The number of channels doubles with each convolution, up to the width D. The convolutions have stride 2; or stride
+    1, and of every second place in each direction, the maximum of the 3 x 3 around it is kept: slower and more exact.
 
     Args:
         hidden_dim: int > 0. Width D of the outputs.
         num_halvings: int > 0. A patch has 2^num_halvings pixels (steps) along each side.
         rank: 1 for series, 2 for images.
+        pooled: bool. Whether to take maxima in place of the stride.
 
     Call arguments:
         inputs: float tensor (B, height, width, channels) or (B, T, channels).
@@ -55,21 +57,29 @@ class ConvolutionalStem(keras.layers.Layer):
     Returns:
         Tensor (B, N, D) of N patches.
 
-    Source: Xiao et al. (2021), section 4, https://arxiv.org/abs/2106.14881. Difference: no batch normalization, so that
-    an answer does not depend on running statistics. A normalization over the channels of each place would take away the
-    brightness of images with one channel.
+    Source: Xiao et al. (2021), section 4, https://arxiv.org/abs/2106.14881; pooled: the tokenizer of Hassani et al.
+    (2021), https://arxiv.org/abs/2104.05704. Difference: no batch normalization, so that an answer does not depend on
+    running statistics. A normalization over the channels of each place would take away the brightness of images with
+    one channel.
     """
 
-    def __init__(self, hidden_dim: int, num_halvings: int, rank: int = 2, **kwargs: Any):
+    def __init__(self, hidden_dim: int, num_halvings: int, rank: int = 2, pooled: bool = False, **kwargs: Any):
         super().__init__(**kwargs)
-        self.hidden_dim, self.num_halvings, self.rank = hidden_dim, num_halvings, rank
-        convolution = keras.layers.Conv1D if rank == 1 else keras.layers.Conv2D
+        self.hidden_dim, self.num_halvings, self.rank, self.pooled = hidden_dim, num_halvings, rank, pooled
+        convolution, pooling = (
+            (keras.layers.Conv1D, keras.layers.MaxPooling1D)
+            if rank == 1
+            else (keras.layers.Conv2D, keras.layers.MaxPooling2D)
+        )
+        self.pooling = (
+            pooling(3, 2, padding="same", data_format="channels_last", dtype=self.dtype_policy) if pooled else None
+        )
         widths = [max(8, hidden_dim // 2 ** (num_halvings - 1 - i)) for i in range(num_halvings)]
         self.convolutions = [
             convolution(
                 width,
                 3,
-                strides=2,
+                strides=1 if pooled else 2,
                 padding="same",
                 kernel_initializer="he_normal",
                 data_format="channels_last",
@@ -85,6 +95,7 @@ class ConvolutionalStem(keras.layers.Layer):
         for convolution in self.convolutions:
             convolution.build(shape)
             shape = convolution.compute_output_shape(shape)
+            shape = self.pooling.compute_output_shape(shape) if self.pooling else shape
         self.projection.build(shape)
         self.built = True
 
@@ -92,6 +103,7 @@ class ConvolutionalStem(keras.layers.Layer):
         x = inputs
         for convolution in self.convolutions:
             x = ops.relu(convolution(x))
+            x = self.pooling(x) if self.pooling else x
         x = self.projection(x)  # (B, rows, columns, D)
         return ops.reshape(x, (-1, x.shape[1] * x.shape[2] if self.rank == 2 else x.shape[1], self.hidden_dim))
 
@@ -102,7 +114,7 @@ class ConvolutionalStem(keras.layers.Layer):
         return (input_shape[0], count, self.hidden_dim)
 
     def get_config(self):
-        sizes = {name: getattr(self, name) for name in ("hidden_dim", "num_halvings", "rank")}
+        sizes = {name: getattr(self, name) for name in ("hidden_dim", "num_halvings", "rank", "pooled")}
         return {**super().get_config(), **sizes}
 
 
@@ -120,7 +132,8 @@ class PatchClassifier(FromPreset, keras.Model):
         intermediate_dim: int > 0, inner width of the feed-forward networks.
         num_heads: int > 0, a divisor of D.
         num_layers: int > 0.
-        stem: "linear" projects each patch on its own, as in the paper; "convolutional" is `ConvolutionalStem`.
+        stem: "linear" projects each patch on its own, as in the paper; "convolutional" is `ConvolutionalStem`, with
+            stride 2, and "pooled" the same with maxima.
         pooling: "cls" classifies the vector of an additional token, as in the paper; "mean" the mean over the patches.
         dropout: float in [0, 1), after the positions, on attention weights and on the output of each sub-layer.
 
@@ -188,7 +201,12 @@ class PatchClassifier(FromPreset, keras.Model):
             PatchEmbedding(hidden_dim, patch_size, name="patches", **options)
             if stem == "linear"
             else ConvolutionalStem(
-                hidden_dim, patch_size[0].bit_length() - 1, len(patch_size), name="patches", **options
+                hidden_dim,
+                patch_size[0].bit_length() - 1,
+                len(patch_size),
+                pooled=stem == "pooled",
+                name="patches",
+                **options,
             )
         )
         self.positions = GridPositionalEmbedding(grid, start, name="positions", **options)

@@ -56,7 +56,7 @@ def by_the_equation(model, patches, mask=None):
 
 
 @pytest.mark.parametrize("pooling", ["cls", "mean"])
-@pytest.mark.parametrize("stem", ["linear", "convolutional"])
+@pytest.mark.parametrize("stem", ["linear", "convolutional", "pooled"])
 @pytest.mark.parametrize("sizes", [IMAGES, SERIES], ids=["images", "series"])
 def test_equals_its_equation(pooling, stem, sizes):
     model = make(pooling=pooling, stem=stem, **sizes)
@@ -93,6 +93,29 @@ def test_the_convolutional_stem_equals_its_equation():
                 np.testing.assert_allclose(stem(images)[b, 5 * row + column], x, atol=1e-5)
 
 
+def test_the_pooled_stem_equals_its_equation():
+    stem, images = ConvolutionalStem(13, 1, pooled=True), array(B, 6, 10, 3, seed=5)
+    stem.build(images.shape)
+    kernel, _, weights, bias = (
+        np.asarray(weight, "float64") for weight in (*stem.convolutions[0].weights, *stem.projection.weights)
+    )
+    offset = array(13, seed=7)
+    stem.convolutions[0].bias.assign(offset)
+    padded = np.pad(images, ((0, 0), (1, 1), (1, 1), (0, 0)))  # "same", with stride 1
+    for b in range(B):
+        convolved = np.array(
+            [
+                [np.einsum("yxc,yxcd->d", padded[b, y : y + 3, x : x + 3], kernel) + offset for x in range(10)]
+                for y in range(6)
+            ]
+        )
+        for row in range(3):
+            for column in range(5):  # "same", with windows of 3 and stride 2: nothing precedes the first place
+                window = convolved[2 * row : 2 * row + 3, 2 * column : 2 * column + 3]
+                x = np.maximum(window.max(axis=(0, 1)), 0) @ weights + bias
+                np.testing.assert_allclose(stem(images)[b, 5 * row + column], x, atol=1e-5)
+
+
 def test_the_convolutional_stem_sees_how_bright_an_image_of_one_channel_is():
     stem = ConvolutionalStem(13, 2)
     dark, bright = np.full((1, 8, 8, 1), 0.1, "float32"), np.full((1, 8, 8, 1), 0.9, "float32")
@@ -109,7 +132,14 @@ def test_weights_are_those_of_the_tokens_and_other_sizes_are_read():
     assert model.pooled(array(B, 8, 12, 3, seed=5)).shape == (B, 10)
 
 
-@pytest.mark.parametrize("settings", [IMAGES, {**SERIES, "stem": "convolutional", "pooling": "mean"}])
+@pytest.mark.parametrize(
+    "settings",
+    [
+        IMAGES,
+        {**SERIES, "stem": "convolutional", "pooling": "mean"},
+        {**IMAGES, "stem": "pooled", "pooling": "mean"},
+    ],
+)
 def test_fits_saves_and_loads_as_any_keras_model(settings, tmp_path):
     keras.utils.set_random_seed(7)
     model = PatchClassifier(2, **SIZES, **settings)

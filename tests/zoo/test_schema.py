@@ -179,7 +179,7 @@ def test_how_an_encoder_makes_the_vector_of_a_text():
 
 
 @pytest.mark.parametrize("hidden_dim", [6, 48])
-@pytest.mark.parametrize("stem", ["linear", "convolutional"])
+@pytest.mark.parametrize("stem", ["linear", "convolutional", "pooled"])
 @pytest.mark.parametrize("patch_size", [2, 16])
 def test_estimate_of_a_patch_classifier_is_a_close_upper_bound(hidden_dim, stem, patch_size):
     settings = {"num_labels": 7, "input_size": [32, 48, 3], "patch_size": [patch_size] * 2, "hidden_dim": hidden_dim}
