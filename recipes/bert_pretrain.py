@@ -2,6 +2,7 @@
 
     python recipes/bert_pretrain.py                    # the docstrings of this Python, no download
     python recipes/bert_pretrain.py --text FILES ...   # one document per line, or documents between blank lines
+    python recipes/bert_pretrain.py --alphabet protein --text FASTA_FILES   # amino acids (Rives et al. 2021)
     python recipes/bert_pretrain.py --smoke            # a few steps, end to end
 
 Pre-norm, no dropout, packed texts and its own vocabulary help a cheap BERT (Geiping & Goldstein 2022); so do heads that
@@ -53,6 +54,8 @@ class Config(ProseSettings, RunSettings):
 
 
 DOCSTRINGS = {"vocabulary_size": 6000, "epochs": 10, "rows_per_batch": 32}
+PROTEINS = {"hidden_dim": 128, "intermediate_dim": 512, "num_heads": 4, "num_layers": 4, "max_tokens": 256, "epochs": 3,
+            "learning_rate": 2e-3, "validation_split": 0.05, "language": "zxx", "counts": False}  # fmt: skip
 SMOKE = {"vocabulary_size": 300, "max_tokens": 64, "rows_per_batch": 8, "max_steps": 3, "jit_compile": False}
 
 
@@ -60,6 +63,8 @@ def presets(config):
     """The defaults that depend on other flags."""
     size = config.size or ("mini" if config.text and not config.smoke else "tiny")
     chosen = {"size": size} | BERT_PRESETS[size] | ({} if config.text else DOCSTRINGS)
+    if config.alphabet == "protein":
+        chosen = PROTEINS | (BERT_PRESETS[size] if config.size or config.smoke else {})
     return chosen | (SMOKE if config.smoke else {}) | start_settings(config.start_from, config)
 
 

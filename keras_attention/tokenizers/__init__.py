@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import get_args
 
 from keras_attention.support.errors import UserError, parse_json, quoted
+from keras_attention.tokenizers.amino_acid_tokenizer import AminoAcidTokenizer
 from keras_attention.tokenizers.byte_level_tokenizer import ByteLevelTokenizer
 from keras_attention.tokenizers.character_tokenizer import CharacterTokenizer
 from keras_attention.tokenizers.marian_tokenizer import MarianTokenizer
@@ -12,6 +13,7 @@ from keras_attention.tokenizers.sentencepiece_tokenizer import SentencePieceToke
 from keras_attention.tokenizers.wordpiece_tokenizer import WordPieceTokenizer
 
 __all__ = [
+    "AminoAcidTokenizer",
     "ByteLevelTokenizer",
     "CharacterTokenizer",
     "MarianTokenizer",
@@ -22,7 +24,8 @@ __all__ = [
 ]
 
 AnyTokenizer = (
-    ByteLevelTokenizer
+    AminoAcidTokenizer
+    | ByteLevelTokenizer
     | CharacterTokenizer
     | MarianTokenizer
     | NoteTokenizer
@@ -39,8 +42,8 @@ def load_tokenizer(folder: str | Path) -> AnyTokenizer:
         folder: str or Path with tokenizer.json and the other files of the kind that it names.
 
     Returns:
-        ByteLevelTokenizer, CharacterTokenizer, MarianTokenizer, NoteTokenizer, SentencePieceTokenizer or
-        WordPieceTokenizer.
+        AminoAcidTokenizer, ByteLevelTokenizer, CharacterTokenizer, MarianTokenizer, NoteTokenizer,
+        SentencePieceTokenizer or WordPieceTokenizer.
 
     Raises:
         UserError: if a file is missing or damaged, the kind is unknown, or the settings are not those of this kind.

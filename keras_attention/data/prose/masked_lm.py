@@ -9,20 +9,25 @@ from typing import NamedTuple
 import numpy as np
 
 from keras_attention.data.prose.documents import PackedSequences, docstrings, encode_documents, hold_out, read_documents
+from keras_attention.data.proteins.protein_files import read_proteins, rule_proteins
+from keras_attention.data.proteins.similarity_split import split_by_similarity
 from keras_attention.support.atomic_files import check_holds_only, whole_folder
 from keras_attention.support.errors import UNREADABLE, UserError
 from keras_attention.support.flags import setting
-from keras_attention.tokenizers import WordPieceTokenizer
+from keras_attention.tokenizers import AminoAcidTokenizer, WordPieceTokenizer, load_tokenizer
 
+PROTEIN = "protein"
 ROWS = "rows.npz"
 PAIRS = ("segment_ids", "is_next")  # arrays of sequences with two texts
 SMOKE_FILES, SMOKE_DOCUMENTS = 20, 100
+RULE_PROTEINS = 900
 
 
 @dataclass(frozen=True)
 class ProseSettings:
     """Base class for the `Config` of a recipe: texts, masks, and storage of the model."""
 
+    alphabet: str = setting("text", "text: words; protein: amino acids, from FASTA files in --text", ("text", PROTEIN))
     text: tuple[str, ...] = setting((), "text files; default: the docstrings of the Python standard library")
     validation: tuple[str, ...] = setting((), "text files for validation; default: a share of the documents")
     validation_split: float = setting(
@@ -49,11 +54,12 @@ class ProseSettings:
 
 
 class Prose(NamedTuple):
-    """A WordPieceTokenizer, and PackedSequences to train and to validate with."""
+    """A tokenizer, and PackedSequences to train and to validate with; of proteins, also those of the test."""
 
-    tokenizer: WordPieceTokenizer
+    tokenizer: WordPieceTokenizer | AminoAcidTokenizer
     sequences: PackedSequences
     validation_sequences: PackedSequences
+    test_sequences: PackedSequences | None = None
 
     def __str__(self):
         return f"{len(self.sequences):,} sequences"
@@ -72,7 +78,7 @@ class Prose(NamedTuple):
 
     def save(self, folder):
         """See `save_encoded_prose`."""
-        save_encoded_prose(folder, *self)
+        save_encoded_prose(folder, self.tokenizer, self.sequences, self.validation_sequences)
 
 
 def load_prose(config, tokenizer=None):
@@ -80,7 +86,7 @@ def load_prose(config, tokenizer=None):
 
     Args:
         config: ProseSettings and RunSettings; with `smoke`, only a few texts are used.
-        tokenizer: WordPieceTokenizer, or None to train one on the texts.
+        tokenizer: WordPieceTokenizer, or None to train one on the texts. Proteins have one of their own.
 
     Returns:
         Prose.
@@ -90,6 +96,10 @@ def load_prose(config, tokenizer=None):
     """
     if config.encoded:
         return Prose(*load_encoded_prose(config.encoded))
+    if tokenizer and (tokenizer.kind == AminoAcidTokenizer.kind) != (config.alphabet == PROTEIN):
+        raise UserError(f"--from is a model of another alphabet: its tokenizer is of the kind {tokenizer.kind}.")
+    if config.alphabet == PROTEIN:
+        return _load_proteins(config)
     few, most = (SMOKE_FILES, SMOKE_DOCUMENTS) if config.smoke else (None, None)
     documents = (read_documents(config.text) if config.text else docstrings(most_files=few))[:most]
     given = (documents, read_documents(config.validation)) if config.validation else None
@@ -99,12 +109,22 @@ def load_prose(config, tokenizer=None):
     return Prose(tokenizer, *(encode_documents(texts, *options) for texts in (documents, held_out)))
 
 
+def _load_proteins(config):
+    if config.validation or config.next_sentence:
+        raise UserError("--alphabet protein splits --text by similarity: leave out --validation and --next-sentence.")
+    proteins = read_proteins(config.text) if config.text else rule_proteins(RULE_PROTEINS)
+    residues = [protein.residues for protein in proteins]
+    parts = split_by_similarity(residues, [config.validation_split] * 2)  # the test is as large as the validation
+    tokenizer = AminoAcidTokenizer()
+    return Prose(tokenizer, *(encode_documents(part, tokenizer, config.max_tokens) for part in parts))
+
+
 def save_encoded_prose(folder, tokenizer, sequences, validation_sequences):
     """Writes the vocabulary and both sets of sequences, in about two bytes per token before compression.
 
     Args:
         folder: str or Path; an earlier one is replaced.
-        tokenizer: WordPieceTokenizer.
+        tokenizer: WordPieceTokenizer or AminoAcidTokenizer.
         sequences, validation_sequences: PackedSequences.
 
     Raises:
@@ -127,7 +147,7 @@ def load_encoded_prose(folder):
     """Reads a folder written by `save_encoded_prose`; does not need TensorFlow.
 
     Returns:
-        WordPieceTokenizer and two PackedSequences, to train and to validate with.
+        Tokenizer and two PackedSequences, to train and to validate with.
 
     Raises:
         UserError: if a file is missing or holds something else.
@@ -145,7 +165,7 @@ def load_encoded_prose(folder):
             ]
     except UNREADABLE as error:
         raise UserError(f"{path}: no encoded prose ({error}). Expected: a folder written with --encode-to.") from error
-    tokenizer = WordPieceTokenizer.load(folder)
+    tokenizer = load_tokenizer(folder)
     return tokenizer, *(PackedSequences(**given, position_ids=_positions(given["block_ids"])) for given in parts)
 
 
@@ -169,17 +189,18 @@ class Masking:
     a random token that is not special, and 10 % stay unchanged.
 
     Args:
-        tokenizer, mask_rate, whole_words: see `MaskedLMBatches`.
+        tokenizer, mask_rate, whole_words, always: see `MaskedLMBatches`.
 
     Raises:
         ValueError: if `mask_rate` is out of range.
     """
 
-    def __init__(self, tokenizer, mask_rate: float = 0.15, whole_words: bool = False):
+    def __init__(self, tokenizer, mask_rate: float = 0.15, whole_words: bool = False, always: bool = False):
         if not 0.0 < mask_rate < 1.0:
             raise ValueError(f"`mask_rate` must be in (0, 1). Received: mask_rate={mask_rate}")
         self.mask_rate = mask_rate
         self.whole_words = whole_words
+        self.masked = 1.0 if always else MASKED
         self.mask_id = tokenizer.mask_id
         self.is_continuation = tokenizer.is_continuation
         self.is_special = np.zeros(len(self.is_continuation), bool)
@@ -210,8 +231,8 @@ class Masking:
         others = np.flatnonzero(~self.is_special).astype(np.int32)
         share = _uniform(generator, len(pieces))
         drawn = others[(_uniform(generator, len(pieces)) * len(others)).astype(np.int64)]
-        replaced = np.where(share < MASKED + RANDOM, drawn, pieces)
-        hidden[chosen] = np.where(share < MASKED, np.int32(self.mask_id), replaced)
+        replaced = np.where(share < self.masked + RANDOM, drawn, pieces)
+        hidden[chosen] = np.where(share < self.masked, np.int32(self.mask_id), replaced)
         return hidden
 
     def listed(self, chosen, token_ids):
@@ -244,6 +265,7 @@ class MaskedLMBatches:
         seed: int >= 0.
         parts: int > 0. An epoch is one of `parts` equal parts of a pass over the data, so that a long pass is validated
             several times.
+        always: bool. Replace all chosen tokens by [MASK], to measure what the model predicts of hidden tokens.
 
     Attributes:
         num_masked: int, P.
@@ -264,10 +286,11 @@ class MaskedLMBatches:
         whole_words: bool = False,
         seed: int = 0,
         parts: int = 1,
+        always: bool = False,
     ):
         if rows_per_batch < 1:
             raise ValueError(f"`rows_per_batch` must be positive. Received: rows_per_batch={rows_per_batch}")
-        self.masking = Masking(tokenizer, mask_rate, whole_words)
+        self.masking = Masking(tokenizer, mask_rate, whole_words, always)
         if seed < 0:
             raise ValueError(f"`seed` must not be negative. Received: seed={seed}")
         if not len(sequences):
