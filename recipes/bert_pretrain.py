@@ -101,6 +101,7 @@ def main(arguments=None):
         model.build()
     if scored := keras.backend.backend() == "tensorflow":
         from keras_attention.evaluation.masked_lm_scores import MaskedLMScores, scores_text
+        from keras_attention.publishing.protein_report import protein_report
         from keras_attention.publishing.trained_entries import write_pretrained
 
         claim_entry(session.out, config.overwrite)
@@ -128,8 +129,12 @@ def main(arguments=None):
         scores = scores_of(validation)
         options = {"scores": scores, "start": start and start.entry, **session.outcome}
         options["settings"] |= config.file_names | {"out": session.out.name}
+        if config.alphabet == "protein":
+            options["proteins"] = protein_report(model, prose, config.mask_rate, config.jit_compile)
         filled = write_pretrained(session.out, getattr(model, "masked_lm", model), prose.tokenizer, **options)
-        print(scores_text(scores), *(f"{gap}  ->  {text}" for gap, text in filled), sep="\n")
+        print(
+            scores_text(scores), options.get("proteins", ""), *(f"{gap}  ->  {text}" for gap, text in filled), sep="\n"
+        )
         session.clean_up()
         print(f"Saved to {session.out}. Try: {command_line('fill-mask', session.out, filled[0][0])}")
 

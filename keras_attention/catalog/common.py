@@ -5,6 +5,7 @@ from keras_attention.zoo.decoding_settings import CAPTION_DECODING, CAPTION_DECO
 from keras_attention.zoo.schema import check_fields, text, whole
 
 LANGUAGE = text("[A-Za-z][A-Za-z0-9 _-]{0,40}", "the name or code of a language")
+NO_LANGUAGE = "zxx"  # such as music, proteins
 VOCABULARY = whole(5, 1_000_000)
 TEXT_TOKENIZER = {"text": "vocabulary_size"}
 WITHOUT_PATTERN = {"attention_pattern": None}

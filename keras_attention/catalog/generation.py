@@ -2,6 +2,7 @@
 
 from keras_attention.catalog.common import (
     LANGUAGE,
+    NO_LANGUAGE,
     TEXT_TOKENIZER,
     VOCABULARY,
     WITHOUT_PATTERN,
@@ -21,8 +22,6 @@ from keras_attention.zoo.schema import (
     text,
     whole,
 )
-
-NO_LANGUAGE = "zxx"  # such as music
 
 
 def _activity(config):

@@ -9,10 +9,10 @@ from keras_attention.inputs.given_texts import Texts, as_texts
 from keras_attention.inputs.token_sequences import TokenSequence, text_sequences, warn_of_cut
 from keras_attention.pipelines.base import Field
 from keras_attention.pipelines.explanation import bert_view
-from keras_attention.pipelines.text_encoder import TextEncoder
+from keras_attention.pipelines.text_encoder import UBIQUITIN, TextEncoder
 from keras_attention.support.blank_texts import is_blank
 from keras_attention.support.errors import UserError, check_finite, quoted
-from keras_attention.tokenizers import WordPieceTokenizer
+from keras_attention.tokenizers import AminoAcidTokenizer, WordPieceTokenizer
 from keras_attention.visualize.pages import AttentionView
 
 MASK = "[MASK]"
@@ -21,6 +21,7 @@ MAX_MASKS = 32
 LEAST_WIDTH = 20  # hypotheses of the beam search, also for fewer answers
 MAX_SHOWN = 100  # fillings of one text in an HTTP answer
 SAMPLES = ("Paris is the capital of [MASK].", "She opened the [MASK] and went in.")
+PROTEIN_SAMPLES = (UBIQUITIN.replace("LIF", f"L{MASK}F"), UBIQUITIN.replace("KEG", f"K{MASK}G"))
 SAMPLE_TOKENS = 64  # minimum `max_tokens` for SAMPLES on a card, enough with any vocabulary
 SHOWN = ("text", "words", "score", "probabilities")  # fields of a Filling in JSON
 
@@ -91,7 +92,7 @@ class MaskFiller(TextEncoder):
 
     Args:
         model: BertMaskedLM, built.
-        tokenizer: WordPieceTokenizer.
+        tokenizer: WordPieceTokenizer, or AminoAcidTokenizer for proteins.
         max_tokens: int, limit of a text including [CLS] and [SEP].
         pooling, normalize: for `encode`, see `TextEncoder`.
 
@@ -122,7 +123,12 @@ class MaskFiller(TextEncoder):
     network_output = ("T, V", "of the piece at each place, before the softmax")
 
     def __init__(
-        self, model: Any, tokenizer: WordPieceTokenizer, max_tokens: int, pooling: str = "mean", normalize: bool = False
+        self,
+        model: Any,
+        tokenizer: WordPieceTokenizer | AminoAcidTokenizer,
+        max_tokens: int,
+        pooling: str = "mean",
+        normalize: bool = False,
     ):
         options = {"pooling": pooling, "normalize": normalize}
         super().__init__(model, tokenizer, max_tokens, **options, encoder=model.encoder)
@@ -145,7 +151,8 @@ class MaskFiller(TextEncoder):
 
     @property
     def samples(self):
-        return list(SAMPLES) if self.max_tokens >= SAMPLE_TOKENS else []
+        samples = PROTEIN_SAMPLES if self.reads_proteins else SAMPLES
+        return list(samples) if self.max_tokens >= SAMPLE_TOKENS else []
 
     def sides(self, line):
         return (line,)

@@ -14,10 +14,16 @@ from keras_attention.pipelines.explanation import bert_view
 from keras_attention.runtime.compiled_forward import CompiledForward
 from keras_attention.support.blank_texts import is_blank
 from keras_attention.support.errors import UserError, check_finite, quoted
-from keras_attention.tokenizers import WordPieceTokenizer
+from keras_attention.tokenizers import AminoAcidTokenizer, WordPieceTokenizer
 from keras_attention.visualize.pages import AttentionView
 
 SAMPLES = (("How old are you?", "What is your age?"), ("How old are you?", "The train is late."))
+# Ubiquitin of humans and of yeast, and the B chain of human insulin.
+UBIQUITIN = "MQIFVKTLTGKTITLEVEPSDTIENVKAKIQDKEGIPPDQQRLIFAGKQLEDGRTLSDY"
+PROTEIN_SAMPLES = (
+    (UBIQUITIN, "MQIFVKTLTGKTITLEVESSDTIDNVKSKIQDKEGIPPDQQRLIFAGKQLEDGRTLSDY"),
+    (UBIQUITIN, "FVNQHLCGSHLVEALYLVCGERGFFYTPKT"),
+)
 CHARACTERS_AT_A_TIME = 16_384
 SAMPLE_TOKENS = 64  # minimum `max_tokens` for SAMPLES on a card, enough with any vocabulary
 
@@ -66,7 +72,7 @@ class TextEncoder(Pipeline):
 
     Args:
         model: BertEncoder, built.
-        tokenizer: WordPieceTokenizer.
+        tokenizer: WordPieceTokenizer, or AminoAcidTokenizer for proteins.
         max_tokens: int, limit of a text including [CLS] and [SEP]. Longer texts are cut, with a warning.
         long_texts: str, which part of a longer text is used, see `text_sequences`.
         pooling: "mean" over all tokens of a text, including [CLS] and [SEP], or "cls", the vector of [CLS].
@@ -88,7 +94,7 @@ class TextEncoder(Pipeline):
     def __init__(
         self,
         model: Any,
-        tokenizer: WordPieceTokenizer,
+        tokenizer: WordPieceTokenizer | AminoAcidTokenizer,
         max_tokens: int,
         long_texts: str = START,
         pooling: str = "mean",
@@ -141,7 +147,13 @@ class TextEncoder(Pipeline):
 
     @property
     def samples(self):
-        return list(SAMPLES) if self.max_tokens >= SAMPLE_TOKENS else []
+        samples = PROTEIN_SAMPLES if self.reads_proteins else SAMPLES
+        return list(samples) if self.max_tokens >= SAMPLE_TOKENS else []
+
+    @property
+    def reads_proteins(self) -> bool:
+        """Whether a text is a protein."""
+        return self.tokenizer.kind == AminoAcidTokenizer.kind
 
     def reply(self, texts):
         return [

@@ -111,40 +111,51 @@ def low_score_rule(translator, data):
 GAPS = ("The function returns a [MASK] of strings.", "This [MASK] is raised when the file does not [MASK].",
         "The capital of France is [MASK].", "He was born in [MASK] and died in 1950.")  # fmt: skip
 LIMITS = ["Intended for fine-tuning. Its predictions reflect the training texts, not facts."]
+PROTEIN_LIMITS = [
+    "It knows proteins by their residues only, not their structures or functions, and its answers are no evidence for "
+    "the effect of a mutation."
+]
 
 
-def write_pretrained(folder, model, tokenizer, *, scores, settings, result, facts, start=None, overwrite=False):
+def write_pretrained(
+    folder, model, tokenizer, *, scores, settings, result, facts, start=None, overwrite=False, proteins=None
+):
     """Writes a masked language model as an entry.
 
     Args:
         folder: str or Path.
         model: BertMaskedLM, built.
-        tokenizer: WordPieceTokenizer.
+        tokenizer: WordPieceTokenizer or AminoAcidTokenizer.
         scores: dict of float, measured on the validation texts.
         settings: dict of JSON types, the recipe's configuration. `text` has the names of the text files, or is empty if
-            the model was trained on Python's docstrings.
+            the model was trained on Python's docstrings, or on proteins made by rules.
         result: TrainResult.
         facts: dict, see `training.history.run_facts`.
         start: Entry from which the training started, or None. Its command, commit and minutes are added before those
             of `facts`.
         overwrite: bool. Whether to replace an existing entry.
+        proteins: ProteinReport of a model of proteins, or None.
 
     Returns:
         List of (text with masks, text with the masks filled).
     """
     filler = MaskFiller(model, tokenizer, settings["max_tokens"])
-    filled = [(gap, best.text) for gap, (best, *_) in zip(GAPS, filler.fill_mask(list(GAPS), top_k=1), strict=True)]
+    gaps = proteins.gaps if proteins else list(GAPS)
+    filled = [(gap, best.text) for gap, (best, *_) in zip(gaps, filler.fill_mask(gaps, top_k=1), strict=True)]
     history = _continued(start, result.history)
     tokens = sum(entry["tokens"] for entry in history)
     texts = settings["text"]
     terms = "as stated by its owner" if texts else "Python Software Foundation License"
     data = {"name": ", ".join(texts or ["docstrings of the Python standard library"]), "terms": terms, "link": ""}
+    if proteins and not texts:
+        data |= {"name": "proteins made by rules", "terms": "Apache-2.0"}
+    what = ("proteins", "residues") if proteins else ("texts", "tokens")
     measured = ", ".join(settings["validation"]) or "validation"
     measured_on = {"set": measured, "signature": f"{settings['mask_rate']:.0%} masked, seed 0"}
     before = start.metrics if start else {"command": "", "commit": "", "minutes": 0.0, "data": []}
     metrics = {
-        "description": "Fills gaps in texts. It also turns texts into vectors, and your own classifier can be "
-        f"fine-tuned from it. BERT with {settings['num_layers']} layers. Trained on {tokens:,.0f} masked tokens.",
+        "description": f"Fills gaps in {what[0]}. It also turns {what[0]} into vectors, and your own classifier can be "
+        f"fine-tuned from it. BERT with {settings['num_layers']} layers. Trained on {tokens:,.0f} masked {what[1]}.",
         "data": [*before["data"], data],
         **facts,
         "command": "\n".join(filter(None, [before["command"], facts["command"]])),
@@ -153,7 +164,7 @@ def write_pretrained(folder, model, tokenizer, *, scores, settings, result, fact
         "seeds": [settings["seed"]],
         "parameters": model.count_params(),
         "scores": [{**measured_on, "metric": SCORE_NAMES[name], "value": value} for name, value in scores.items()],
-        "limits": LIMITS,
+        "limits": PROTEIN_LIMITS if proteins else LIMITS,
         "examples": [{"source": gap, "output": text} for gap, text in filled],
         "training": {**settings, "history": history},
     }
@@ -163,6 +174,10 @@ def write_pretrained(folder, model, tokenizer, *, scores, settings, result, fact
     metrics["pictures"] = [{"file": curve, "caption": "Training and validation loss"}]
     options = {"weights_dtype": dtype, "overwrite": overwrite}
     options["extra_files"] = [lambda entry: learning_curve_plot(history, entry / curve)]
+    if proteins:
+        metrics["scores"] += proteins.scores
+        metrics["pictures"] += proteins.pictures
+        options["extra_files"] += proteins.extra_files
     write_entry(folder, model, {"text": tokenizer}, about=about, metrics=metrics, **options)
     return filled
 

@@ -48,7 +48,7 @@ class AminoAcidTokenizer:
     Attributes:
         pad_id, unknown_id, start_id, end_id, mask_id: int.
         special_ids: tuple of these five ids.
-        amino_acid_ids: int array (20,), the ids of `AMINO_ACIDS`.
+        amino_acid_ids: int32 array (20,), the ids of `AMINO_ACIDS`.
         is_continuation: bool array (vocabulary size,), False: no piece continues a word.
 
     Source: one token a residue as in Rives et al. (2021), https://doi.org/10.1073/pnas.2016239118. Difference: they
@@ -63,7 +63,7 @@ class AminoAcidTokenizer:
 
     def __init__(self):
         self.vocabulary = [*SPECIALS, *AMINO_ACIDS]
-        self.amino_acid_ids = len(SPECIALS) + np.arange(len(AMINO_ACIDS))
+        self.amino_acid_ids = np.arange(len(SPECIALS), len(self.vocabulary), dtype=np.int32)
         self.is_continuation = np.zeros(len(self.vocabulary), bool)
         self._ids = np.full(128, UNKNOWN_ID, np.int32)  # by ASCII code
         self._ids[[ord(letter) for letter in AMINO_ACIDS]] = self.amino_acid_ids

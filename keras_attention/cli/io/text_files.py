@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from keras_attention.cli.io.terminal import safe
 from keras_attention.data.files import decoded_lines, encoding_hint, lines_of, opened, recoded
+from keras_attention.data.proteins.protein_files import is_fasta, residue_lines
 from keras_attention.support.atomic_files import (
     check_place,
     explained,
@@ -66,6 +67,8 @@ def decode_line(line, number):
 def input_lines(path, encoding=None):
     """Opens a text file that is read several times. Pipes and devices are first copied into a temporary file.
 
+    In a FASTA file, by its name, each protein is a line.
+
     Args:
         path: str or None.
         encoding: str, or None for UTF-8.
@@ -74,7 +77,7 @@ def input_lines(path, encoding=None):
         callable() -> iterator over the lines, see `data.files.lines_of`; None if `path` is None.
     """
     if not path or os.path.isfile(path) or not os.path.exists(path) or os.path.isdir(path):
-        yield path and partial(lines_of, path, encoding)
+        yield path and (partial(residue_lines, path) if is_fasta(path) else partial(lines_of, path, encoding))
         return
     with tempfile.TemporaryFile() as copy:
         with opened(path) as file:

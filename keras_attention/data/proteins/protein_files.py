@@ -54,7 +54,9 @@ def read_proteins(paths: Iterable[str | Path]) -> list[Protein]:
         of_file = list(proteins_of(path))
         letters = set().union(*(protein.residues for protein in of_file))
         if letters <= NUCLEOTIDES and sum(len(protein.residues) for protein in of_file) >= ENOUGH_RESIDUES:
-            raise UserError(f"{path}: has only the letters {', '.join(sorted(letters))}: DNA or RNA. Expected: proteins")
+            raise UserError(
+                f"{path}: has only the letters {', '.join(sorted(letters))}: DNA or RNA. Expected: proteins"
+            )
         proteins += of_file
     return proteins
 
@@ -76,6 +78,11 @@ def proteins_of(path: str | Path) -> Iterator[Protein]:
     if name is None:
         raise UserError(f"{path}: the file is {'blank' if number else 'empty'}. {EXAMPLE}")
     yield _protein(path, begin, name, parts)
+
+
+def residue_lines(path: str | Path) -> Iterator[str]:
+    """Yields the residues of each record of a FASTA file; raises the errors of `read_proteins` about its records."""
+    return (protein.residues for protein in proteins_of(path))
 
 
 def _text(path, number, line):

@@ -98,7 +98,9 @@ def split_by_similarity(proteins: Sequence[str], shares: Sequence[float]) -> lis
         filled = np.cumsum(sizes[small]) - sizes[small]
         part_of_cluster[np.array(small, int)[filled < wanted]] = part
     parts = part_of_cluster[clusters]
-    split = [[protein for protein, of in zip(proteins, parts, strict=True) if of == part] for part in range(len(shares) + 1)]
+    split = [
+        [protein for protein, of in zip(proteins, parts, strict=True) if of == part] for part in range(len(shares) + 1)
+    ]
     if not all(split):
         raise UserError(
             f"The {len(proteins):,} proteins form {len(sizes):,} clusters of similar ones, too few for "

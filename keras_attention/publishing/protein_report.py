@@ -1,0 +1,125 @@
+"""What a masked language model has learned of proteins: perplexities, and which amino acids it finds alike."""
+
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from keras_attention.data.prose.documents import PackedSequences
+from keras_attention.data.prose.masked_lm import MaskedLMBatches, Prose
+from keras_attention.evaluation.amino_acid_similarity import (
+    ResidueScores,
+    blosum62,
+    embedding_cosines,
+    learned_similarities,
+    rank_correlation,
+)
+from keras_attention.evaluation.kneser_ney import KneserNey
+from keras_attention.tokenizers.amino_acid_tokenizer import AMINO_ACIDS
+from keras_attention.visualize.amino_acid_maps import amino_acid_plot
+
+PASSES = 4  # over the held-out proteins, with other masks, so that there are enough places of rare residues
+ORDER = 3  # residues of the n-grams of the baseline
+BY_ANSWERS = "rank correlation with BLOSUM62, by answers"
+BY_EMBEDDINGS = "rank correlation with BLOSUM62, by token embeddings"
+GAPS = 3  # proteins with masked residues on the card
+GAP_LENGTH = 60  # residues
+PICTURE = "amino_acids.png"
+
+
+class ProteinReport(NamedTuple):
+    """The part of a card that only models of proteins have.
+
+    Attributes:
+        scores: list of dict, in the form of metrics.json.
+        gaps: list of str, held-out proteins with masks, as examples.
+        similarities: float64 array (20, 20), see `learned_similarities`, in the order of `AMINO_ACIDS`.
+    """
+
+    scores: list[dict[str, Any]]
+    gaps: list[str]
+    similarities: np.ndarray
+
+    def __str__(self):
+        return "\n".join(f"{score['set']}: {score['metric']} {score['value']:.3f}" for score in self.scores)
+
+    @property
+    def pictures(self) -> list[dict[str, str]]:
+        """The pictures for the card."""
+        return [{"file": PICTURE, "caption": "The amino acids that the model finds alike, and BLOSUM62"}]
+
+    @property
+    def extra_files(self) -> list[Callable[[Path], None]]:
+        """Writers of the pictures: callables of the entry's folder."""
+        return [
+            lambda folder: amino_acid_plot(
+                self.similarities, blosum62(AMINO_ACIDS), AMINO_ACIDS, folder / PICTURE, "BLOSUM62"
+            )
+        ]
+
+
+def protein_report(model: Any, prose: Prose, mask_rate: float = 0.15, jit_compile: bool = True) -> ProteinReport:
+    """Measures a masked language model on validation and test proteins.
+
+    All chosen residues are hidden, none is replaced by another or left as it is. The trigram predicts the same residues
+    of the same proteins from the two residues before each, which it sees; the model sees what is not hidden on both
+    sides.
+
+    Args:
+        model: BertMaskedLM, built.
+        prose: Prose of proteins, with test sequences.
+        mask_rate: float in (0, 1), the share of the residues that is hidden.
+        jit_compile: bool, compile with XLA.
+    """
+    tokenizer = prose.tokenizer
+    scores_of = ResidueScores(model, tokenizer.amino_acid_ids, jit_compile)
+    text = prose.sequences.token_ids[prose.sequences.block_ids > 0]
+    trigram = KneserNey(text, tokenizer.vocabulary_size, ORDER)
+    table = model.encoder.token_embedding.get_weights()[0][tokenizer.amino_acid_ids]
+    expected = blosum62(AMINO_ACIDS)
+    scores, similarities = [], np.zeros((0, 0))
+    for name, sequences in (("test", prose.test_sequences), ("validation", prose.validation_sequences)):
+        batches, rows = _hidden(sequences, tokenizer, mask_rate)
+        answers = scores_of(batches)
+        similarities = learned_similarities(answers)
+        measured = {
+            "perplexity": math.exp(answers.loss),
+            "perplexity of a trigram": math.exp(_ngram_loss(trigram, sequences, batches, rows)),
+            BY_ANSWERS: rank_correlation(similarities, expected),
+        }
+        on = {"set": f"{name}, no similar protein in training", "signature": f"{mask_rate:.0%} hidden, seed 0"}
+        scores += [{**on, "metric": metric, "value": value} for metric, value in measured.items()]
+    cosine = rank_correlation(embedding_cosines(table), expected)
+    scores.append({"set": "190 pairs of amino acids", "metric": BY_EMBEDDINGS, "value": cosine, "signature": ""})
+    return ProteinReport(scores, _gaps(prose.validation_sequences, tokenizer), similarities)
+
+
+def _hidden(sequences, tokenizer, mask_rate):
+    """The batches of `PASSES` epochs, and the numbers of the sequences in each: lists."""
+    drawn = MaskedLMBatches(sequences, tokenizer, min(64, len(sequences)), mask_rate, always=True)
+    epochs = [drawn.epoch(number) for number in range(PASSES)]
+    return [epoch[i] for epoch in epochs for i in range(len(epoch))], [row for epoch in epochs for row in epoch.numbers]
+
+
+def _ngram_loss(model: KneserNey, sequences: PackedSequences, batches: list, rows: list) -> float:
+    """The mean cross-entropy in nats of an n-gram model for the masked tokens of batches."""
+    is_text = sequences.block_ids > 0
+    log_probabilities = np.zeros(is_text.shape)
+    log_probabilities[is_text] = model.log_probabilities(sequences.token_ids[is_text])
+    chosen = [
+        log_probabilities[numbers[:, None], batch["masked_positions"]][batch["labels"] > 0]
+        for numbers, batch in zip(rows, batches, strict=True)
+    ]
+    return -float(np.concatenate(chosen).mean())
+
+
+def _gaps(sequences, tokenizer):
+    """The beginnings of some proteins, with two residues masked."""
+    gaps = []
+    for ids, blocks in zip(sequences.token_ids[:GAPS], sequences.block_ids, strict=False):
+        residues = ids[blocks == 1][1:-1][:GAP_LENGTH]
+        residues[[len(residues) // 3, 2 * len(residues) // 3]] = tokenizer.mask_id
+        gaps += tokenizer.decode([residues])
+    return gaps
