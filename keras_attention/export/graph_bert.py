@@ -229,7 +229,8 @@ def export_filler(folder, filler, name):
     """Writes a MaskFiller, see `GraphFiller`; returns its signature."""
     graph = GraphFiller(filler)
     shown, sizes = 'answers["fillings"].numpy()[0, 0].decode()', "B texts, G gaps of the text with the most."
-    given = {"name": name, "examples": {"texts": "A [MASK] runs."}, "shown": shown, "sizes": sizes}
+    text = "MKV[MASK]LA" if filler.reads_proteins else "A [MASK] runs."
+    given = {"name": name, "examples": {"texts": text}, "shown": shown, "sizes": sizes}
     return write_graph(folder, graph, graph.answer, FILLINGS, **given)
 
 

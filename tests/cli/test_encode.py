@@ -4,7 +4,15 @@ import json
 
 import numpy as np
 import pytest
-from zoo.tiny_bert import TEXTS, tiny_classifier, tiny_encoder, tiny_mask_filler, tokenizer, write_tiny
+from zoo.tiny_bert import (
+    TEXTS,
+    tiny_classifier,
+    tiny_encoder,
+    tiny_mask_filler,
+    tiny_protein_model,
+    tokenizer,
+    write_tiny,
+)
 
 from keras_attention.cli.io import many_texts
 from keras_attention.pipelines.classifier import COSINE_SCALE, ZeroShotClassifier
@@ -44,6 +52,23 @@ def test_vectors_are_a_numpy_file(run, vectors, lines):
     np.testing.assert_allclose([list(map(float, line.split())) for line in printed.splitlines()], array[:2], atol=1e-5)
     code, printed, _ = run("encode", "--model", folder, "--json", stdin=TEXTS[0].encode())
     assert json.loads(printed)["vector"] == pytest.approx(array[0].tolist(), abs=1e-5)
+
+
+@pytest.mark.slow
+def test_each_protein_of_a_fasta_file_has_a_vector(run, complains, tmp_path):
+    filler = tiny_protein_model()
+    filler.save(tmp_path / "proteins", language="zxx")
+    path = tmp_path / "some.fasta"
+    path.write_text(">a first\nMKVL\naa*\n>b\nACDEF\n")
+    words = ("encode", "--model", tmp_path / "proteins", "--input")
+    code, printed, _ = run(*words, path)
+    vectors = [list(map(float, line.split())) for line in printed.splitlines()]
+    np.testing.assert_allclose(vectors, filler.encode(["MKVLAA", "ACDEF"]).pooled, atol=1e-5)
+    assert run("fill-mask", "--model", tmp_path / "proteins", "--input", path)[0] == 2  # no masks in FASTA
+    path.write_text("MKVLAA\n")
+    assert "line 1: found 'MKVLAA'. Expected: FASTA" in complains(*words, path)
+    path.write_text(">a\nMKVL1\n")
+    assert "protein 'a': Expected a protein in letters of amino acids" in complains(*words, path)
 
 
 def test_vectors_that_cannot_be_written(complains, vectors, lines):

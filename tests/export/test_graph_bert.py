@@ -10,7 +10,15 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from bert_texts import bert_texts
-from zoo.tiny_bert import TEXTS, tiny_classifier, tiny_encoder, tiny_mask_filler, tokenizer, write_tiny
+from zoo.tiny_bert import (
+    TEXTS,
+    tiny_classifier,
+    tiny_encoder,
+    tiny_mask_filler,
+    tiny_protein_model,
+    tokenizer,
+    write_tiny,
+)
 
 import keras_attention
 from keras_attention.cli import main as cli
@@ -195,6 +203,14 @@ def test_a_filler():
     check_fillings(GraphFiller(filler).answer(tf.constant(texts)), filler, texts)
     nothing = GraphFiller(filler).answer(tf.constant(["a", "b"]))
     assert nothing["words"].shape == (2, 5, 0)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::keras_attention.inputs.token_sequences.TruncatedText")
+def test_a_filler_of_proteins():
+    filler = tiny_protein_model()
+    texts = ["mkv[MASK]L A-W*", "[MASK]", "ACDEFGHIKL[MASK]MNPQRSTVWY[MASK]BX", "[MASK]" + "MKVLAA" * 9]
+    check_fillings(GraphFiller(filler).answer(tf.constant(texts)), filler, texts)
 
 
 @pytest.mark.slow

@@ -31,7 +31,9 @@ from zoo.tiny_entry import write_tiny_entry
 import keras_attention as ka
 from keras_attention.cli import main as cli
 from keras_attention.data.prose.distillation import EpochBatches
+from keras_attention.data.prose.masked_lm import MaskedLMEpoch
 from keras_attention.data.prose.token_stream import Windows
+from keras_attention.data.proteins.protein_files import rule_proteins
 from keras_attention.data.translation.parallel_corpus import load_encoded
 from keras_attention.models import LANGUAGE_MODELS
 from keras_attention.support.atomic_files import release_claims
@@ -448,6 +450,45 @@ def check_goes_on_after_ctrl_c(run, monkeypatch, recipe, flags, batches):
         assert run(recipe, *flags, "--out=cut")[0] == 130
     assert run(recipe, *flags, "--out=cut", "--resume")[0] == 0
     check_same_weights("whole_smoke", "cut_smoke")
+
+
+PROTEINS = ("--alphabet=protein", "--smoke", "--num_layers=1", "--hidden_dim=32", "--intermediate_dim=37")
+
+
+@pytest.mark.slow
+def test_a_model_of_proteins_from_fasta(run, tmp_path, complains):
+    records = [f">{protein.name}\n{protein.residues}\n" for protein in rule_proteins(300, seed=3)]
+    Path("some.fasta").write_text("".join(records), encoding="utf-8")
+    code, out, _ = run(BERT["bert_pretrain"], *PROTEINS, "--text=some.fasta", "--out=proteins")
+    assert code == 0
+    assert "test, no similar protein in training: perplexity of a trigram" in out
+    assert "rank correlation with BLOSUM62, by answers" in out
+    check_last_command(out)
+    entry = read_entry(tmp_path / "proteins_smoke")
+    assert entry.metrics["data"][0]["name"] == "some.fasta"
+    assert "Fills gaps in proteins" in entry.metrics["description"]
+    assert "![The amino acids that the model finds alike, and BLOSUM62](amino_acids.png)" in entry.card
+    assert ka.load(tmp_path / "proteins_smoke").encode("MKVLAA").pooled.shape == (1, 32)
+    code, _, err = run(BERT["bert_pretrain"], "--smoke", "--from=proteins_smoke", "--out=other")
+    assert (code, err.count("\n"), "a model of another alphabet" in err) == (2, 1, True)
+    assert run(BERT["bert_pretrain"], *PROTEINS, "--from=proteins_smoke", "--out=more")[0] == 0
+
+
+@pytest.mark.slow
+def test_a_model_of_proteins_resumes_after_ctrl_c(run, monkeypatch):
+    flags = (*PROTEINS, "--max_steps=7", "--dropout=0.3")
+    check_goes_on_after_ctrl_c(run, monkeypatch, BERT["bert_pretrain"], flags, MaskedLMEpoch)
+
+
+def test_files_that_are_no_proteins(complains):
+    Path("a.fasta").write_text(">a\nMKVL1\n", encoding="utf-8")
+    Path("b.fasta").write_text(">a\nMKVL\n", encoding="utf-8")
+    path, flags = BERT["bert_pretrain"], ("--smoke", "--alphabet=protein")
+    assert "a.fasta, line 1, protein 'a': Expected a protein" in complains(path, *flags, "--text=a.fasta")
+    assert "1 protein in 1 cluster of similar ones" in complains(path, *flags, "--text=b.fasta")
+    assert "there is no such file" in complains(path, *flags, "--text=c.fasta")
+    assert "leave out --validation" in complains(path, *flags, "--text=b.fasta", "--validation=b.fasta")
+    assert "leave out --validation and --next-sentence" in complains(path, *flags, "--next_sentence")
 
 
 @pytest.mark.thorough

@@ -8,7 +8,7 @@ from zoo.tiny_entry import METRICS
 from keras_attention.models import BertClassifier, BertEncoder, BertMaskedLM
 from keras_attention.pipelines.classifier import Classifier
 from keras_attention.pipelines.mask_filler import MaskFiller
-from keras_attention.tokenizers import WordPieceTokenizer
+from keras_attention.tokenizers import AminoAcidTokenizer, WordPieceTokenizer
 from keras_attention.zoo.entry_io import write_entry
 
 TEXTS = ["A dog runs over green grass.", "Two men are near many bushes.", "A girl in a red dress sings.", "Men sit."]
@@ -51,6 +51,13 @@ def tiny_mask_filler(seed=3):
     """A MaskFiller of random weights."""
     keras.utils.set_random_seed(seed)
     return MaskFiller(scaled(BertMaskedLM(tokenizer().vocabulary_size, **SIZES)), tokenizer(), 23)
+
+
+def tiny_protein_model(seed=3):
+    """A MaskFiller of proteins with random weights."""
+    keras.utils.set_random_seed(seed)
+    residues = AminoAcidTokenizer()
+    return MaskFiller(scaled(BertMaskedLM(residues.vocabulary_size, **SIZES)), residues, 23)
 
 
 def tiny_encoder(seed=3, **settings):

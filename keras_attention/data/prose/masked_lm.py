@@ -16,6 +16,7 @@ from keras_attention.support.errors import UNREADABLE, UserError
 from keras_attention.support.flags import setting
 from keras_attention.tokenizers import AminoAcidTokenizer, WordPieceTokenizer, load_tokenizer
 
+MaskedTokenizer = AminoAcidTokenizer | WordPieceTokenizer
 PROTEIN = "protein"
 ROWS = "rows.npz"
 PAIRS = ("segment_ids", "is_next")  # arrays of sequences with two texts
@@ -56,7 +57,7 @@ class ProseSettings:
 class Prose(NamedTuple):
     """A tokenizer, and PackedSequences to train and to validate with; of proteins, also those of the test."""
 
-    tokenizer: WordPieceTokenizer | AminoAcidTokenizer
+    tokenizer: MaskedTokenizer
     sequences: PackedSequences
     validation_sequences: PackedSequences
     test_sequences: PackedSequences | None = None
@@ -166,6 +167,10 @@ def load_encoded_prose(folder):
     except UNREADABLE as error:
         raise UserError(f"{path}: no encoded prose ({error}). Expected: a folder written with --encode-to.") from error
     tokenizer = load_tokenizer(folder)
+    if not isinstance(tokenizer, MaskedTokenizer):
+        raise UserError(
+            f"{folder}: a {tokenizer.kind} tokenizer has no masks. Expected: a folder written with --encode-to."
+        )
     return tokenizer, *(PackedSequences(**given, position_ids=_positions(given["block_ids"])) for given in parts)
 
 
@@ -200,7 +205,7 @@ class Masking:
             raise ValueError(f"`mask_rate` must be in (0, 1). Received: mask_rate={mask_rate}")
         self.mask_rate = mask_rate
         self.whole_words = whole_words
-        self.masked = 1.0 if always else MASKED
+        self.always = always
         self.mask_id = tokenizer.mask_id
         self.is_continuation = tokenizer.is_continuation
         self.is_special = np.zeros(len(self.is_continuation), bool)
@@ -229,10 +234,10 @@ class Masking:
         hidden = token_ids.copy()
         pieces = token_ids[chosen]  # (chosen,)
         others = np.flatnonzero(~self.is_special).astype(np.int32)
-        share = _uniform(generator, len(pieces))
+        share = _uniform(generator, len(pieces)) * (not self.always)
         drawn = others[(_uniform(generator, len(pieces)) * len(others)).astype(np.int64)]
-        replaced = np.where(share < self.masked + RANDOM, drawn, pieces)
-        hidden[chosen] = np.where(share < self.masked, np.int32(self.mask_id), replaced)
+        replaced = np.where(share < MASKED + RANDOM, drawn, pieces)
+        hidden[chosen] = np.where(share < MASKED, np.int32(self.mask_id), replaced)
         return hidden
 
     def listed(self, chosen, token_ids):
@@ -256,8 +261,8 @@ class MaskedLMBatches:
 
     Args:
         sequences: PackedSequences.
-        tokenizer: WordPieceTokenizer, or an object with its `pad_id, unknown_id, start_id, end_id, mask_id` and
-            `is_continuation`.
+        tokenizer: WordPieceTokenizer, AminoAcidTokenizer, or an object with `pad_id, unknown_id, start_id, end_id,
+            mask_id` and `is_continuation`.
         rows_per_batch: int > 0 (B).
         mask_rate: float in (0, 1). The number per sequence is rounded up or down at random, so that the mean is exact.
         whole_words: bool. Choose whole words. Words are drawn one after the other, and skipped if they have more
@@ -280,7 +285,7 @@ class MaskedLMBatches:
     def __init__(
         self,
         sequences: PackedSequences,
-        tokenizer: WordPieceTokenizer,
+        tokenizer: MaskedTokenizer,
         rows_per_batch: int,
         mask_rate: float = 0.15,
         whole_words: bool = False,

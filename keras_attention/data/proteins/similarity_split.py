@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from keras_attention.support.errors import UserError
+from keras_attention.support.errors import UserError, counted
 from keras_attention.tokenizers.amino_acid_tokenizer import AMINO_ACIDS
 
 WORD = 6  # residues of the words that are compared
@@ -103,7 +103,7 @@ def split_by_similarity(proteins: Sequence[str], shares: Sequence[float]) -> lis
     ]
     if not all(split):
         raise UserError(
-            f"The {len(proteins):,} proteins form {len(sizes):,} clusters of similar ones, too few for "
+            f"{counted(len(proteins), 'protein')} in {counted(len(sizes), 'cluster')} of similar ones: too few for "
             f"{len(split)} parts without similar proteins in common."
         )
     return split

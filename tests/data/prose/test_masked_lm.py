@@ -64,6 +64,13 @@ def assert_share(count, total, share):
     assert abs(count - total * share) < 4 * np.sqrt(total * share * (1 - share))
 
 
+def test_all_chosen_tokens_are_masked_on_request():
+    labels, inputs, _ = all_choices(make_batches(always=True), epochs=3)
+    usual, _, _ = all_choices(make_batches(), epochs=3)
+    assert (inputs == TOKENIZER.mask_id).all()
+    assert labels.tolist() == usual.tolist()
+
+
 @pytest.mark.parametrize("whole_words", [False, True])
 @pytest.mark.parametrize("mask_rate", [0.15, 0.37])
 def test_shares_are_the_published_ones(mask_rate, whole_words):
