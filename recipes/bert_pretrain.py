@@ -10,6 +10,7 @@ initially attend to neighbours, and embeddings from counts. `--next-sentence` ad
 """
 
 from dataclasses import asdict, dataclass
+from functools import partial
 
 from keras_attention.cli.io.terminal import command_line, silent_libraries
 
@@ -24,7 +25,7 @@ from keras_attention.models.bert_initialization import start_with_structure
 from keras_attention.support.flags import parse_config, setting
 from keras_attention.training.devices import in_float32
 from keras_attention.training.losses import class_cross_entropy, token_cross_entropy
-from keras_attention.training.optim import LinearDecay
+from keras_attention.training.optim import LinearDecay, Muon
 from keras_attention.training.run import RunSettings
 from keras_attention.training.session import Session
 from keras_attention.zoo.registry import check_free, claim_entry
@@ -45,9 +46,10 @@ class Config(ProseSettings, RunSettings):
     neighbour_heads: bool = setting(True, "initialize some heads to attend to neighbouring tokens")
     counts: bool = setting(True, "initialize embeddings from counts in the texts; on one machine, up to 16,000 tokens")
     epochs: int = setting(1, "passes over the texts")
-    learning_rate: float = setting(1e-3, "peak learning rate of AdamW; linear decay to 0")
+    optimizer: str = setting("adamw", "adamw, or muon with AdamW for embeddings, biases and norms", ("adamw", "muon"))
+    learning_rate: float = setting(1e-3, "peak learning rate; beside muon, AdamW has half of it; linear decay to 0")
     warmup_share: float = setting(0.05, "share of the updates until the peak")
-    weight_decay: float = setting(0.01, "weight decay of AdamW, except for biases and norms")
+    weight_decay: float = setting(0.01, "weight decay, except for biases and norms")
     clip_norm: float = setting(1.0, "maximum global norm of the gradients")
     max_steps: int | None = setting(None, "maximum number of updates")
     out: str = setting("runs/bert_pretrain", "folder of the trained model")
@@ -112,7 +114,8 @@ def main(arguments=None):
     total_steps = min(sum(len(batches.epoch(epoch)) for epoch in range(epochs)), config.max_steps or 10**9)
     print(f"{prose}, {model.count_params():,} parameters, {total_steps:,} updates\n{session.description}")
     rate = LinearDecay(config.learning_rate, min(int(config.warmup_share * total_steps), total_steps - 1), total_steps)
-    optimizer = keras.optimizers.AdamW(rate, config.weight_decay, beta_2=0.98, epsilon=1e-6)
+    kind = Muon if config.optimizer == "muon" else partial(keras.optimizers.AdamW, beta_2=0.98, epsilon=1e-6)
+    optimizer = kind(rate, weight_decay=config.weight_decay)
     optimizer.exclude_from_weight_decay(var_list=[v for v in model.trainable_variables if len(v.shape) < 2])
     update = session.compile(model, optimizer, loss, config.clip_norm)
     with session:  # checkpoints, resume, Ctrl-C
