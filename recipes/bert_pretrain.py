@@ -56,8 +56,9 @@ class Config(ProseSettings, RunSettings):
 
 
 DOCSTRINGS = {"vocabulary_size": 6000, "epochs": 10, "rows_per_batch": 32}
-PROTEINS = {"hidden_dim": 128, "intermediate_dim": 512, "num_heads": 4, "num_layers": 4, "max_tokens": 256, "epochs": 3,
-            "learning_rate": 2e-3, "validation_split": 0.05, "language": "zxx", "counts": False}  # fmt: skip
+PROTEINS = {"hidden_dim": 128, "intermediate_dim": 512, "num_heads": 4, "num_layers": 4, "max_tokens": 256,
+            "rows_per_batch": 32, "mask_rate": 0.3, "optimizer": "muon", "learning_rate": 6e-3, "epochs": 2,
+            "validation_split": 0.05, "language": "zxx", "counts": False}  # fmt: skip
 SMOKE = {"vocabulary_size": 300, "max_tokens": 64, "rows_per_batch": 8, "max_steps": 3, "jit_compile": False}
 
 
@@ -133,7 +134,7 @@ def main(arguments=None):
         options = {"scores": scores, "start": start and start.entry, **session.outcome}
         options["settings"] |= config.file_names | {"out": session.out.name}
         if config.alphabet == "protein":
-            options["proteins"] = protein_report(model, prose, config.mask_rate, config.jit_compile)
+            options["proteins"] = protein_report(model, prose, config.jit_compile)
         filled = write_pretrained(session.out, getattr(model, "masked_lm", model), prose.tokenizer, **options)
         print(
             scores_text(scores), options.get("proteins", ""), *(f"{gap}  ->  {text}" for gap, text in filled), sep="\n"

@@ -20,6 +20,7 @@ from keras_attention.evaluation.kneser_ney import KneserNey
 from keras_attention.tokenizers.amino_acid_tokenizer import AMINO_ACIDS
 from keras_attention.visualize.amino_acid_maps import amino_acid_plot
 
+HIDDEN = 0.15  # share of the residues
 PASSES = 4  # over the held-out proteins, with other masks, so that there are enough places of rare residues
 ORDER = 3  # residues of the n-grams of the baseline
 BY_ANSWERS = "rank correlation with BLOSUM62, by answers"
@@ -60,17 +61,16 @@ class ProteinReport(NamedTuple):
         ]
 
 
-def protein_report(model: Any, prose: Prose, mask_rate: float = 0.15, jit_compile: bool = True) -> ProteinReport:
+def protein_report(model: Any, prose: Prose, jit_compile: bool = True) -> ProteinReport:
     """Measures a masked language model on validation and test proteins.
 
-    All chosen residues are hidden, none is replaced by another or left as it is. The trigram predicts the same residues
-    of the same proteins from the two residues before each, which it sees; the model sees what is not hidden on both
-    sides.
+    15 % of the residues are hidden. Unlike in training, none of them is replaced by another or left as it is, because a
+    model that sees the answer at some places would be flattered. The trigram predicts the same residues of the same
+    proteins from the two residues before each, which it sees; the model sees what is not hidden on both sides.
 
     Args:
         model: BertMaskedLM, built.
         prose: Prose of proteins, with test sequences.
-        mask_rate: float in (0, 1), the share of the residues that is hidden.
         jit_compile: bool, compile with XLA.
     """
     tokenizer = prose.tokenizer
@@ -81,7 +81,7 @@ def protein_report(model: Any, prose: Prose, mask_rate: float = 0.15, jit_compil
     expected = blosum62(AMINO_ACIDS)
     scores, similarities = [], np.zeros((0, 0))
     for name, sequences in (("test", prose.test_sequences), ("validation", prose.validation_sequences)):
-        batches, rows = _hidden(sequences, tokenizer, mask_rate)
+        batches, rows = _hidden(sequences, tokenizer)
         answers = scores_of(batches)
         similarities = learned_similarities(answers)
         measured = {
@@ -89,16 +89,16 @@ def protein_report(model: Any, prose: Prose, mask_rate: float = 0.15, jit_compil
             "perplexity of a trigram": math.exp(_ngram_loss(trigram, sequences, batches, rows)),
             BY_ANSWERS: rank_correlation(similarities, expected),
         }
-        on = {"set": f"{name}, no similar protein in training", "signature": f"{mask_rate:.0%} hidden, seed 0"}
+        on = {"set": f"{name}, no similar protein in training", "signature": f"{HIDDEN:.0%} hidden, seed 0"}
         scores += [{**on, "metric": metric, "value": value} for metric, value in measured.items()]
     cosine = rank_correlation(embedding_cosines(table), expected)
     scores.append({"set": "190 pairs of amino acids", "metric": BY_EMBEDDINGS, "value": cosine, "signature": ""})
     return ProteinReport(scores, _gaps(prose.validation_sequences, tokenizer), similarities)
 
 
-def _hidden(sequences, tokenizer, mask_rate):
+def _hidden(sequences, tokenizer):
     """The batches of `PASSES` epochs, and the numbers of the sequences in each: lists."""
-    drawn = MaskedLMBatches(sequences, tokenizer, min(64, len(sequences)), mask_rate, always=True)
+    drawn = MaskedLMBatches(sequences, tokenizer, min(64, len(sequences)), HIDDEN, always=True)
     epochs = [drawn.epoch(number) for number in range(PASSES)]
     return [epoch[i] for epoch in epochs for i in range(len(epoch))], [row for epoch in epochs for row in epoch.numbers]
 

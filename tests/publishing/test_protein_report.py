@@ -27,7 +27,7 @@ class PlaceModel:
 
 def test_n_grams_are_measured_where_residues_are_hidden(prose):
     sequences, tokenizer = prose.validation_sequences, prose.tokenizer
-    batches, rows = reports._hidden(sequences, tokenizer, 0.15)
+    batches, rows = reports._hidden(sequences, tokenizer)
     places = np.zeros(sequences.token_ids.shape, int)
     count = 0
     for row, blocks in enumerate(sequences.block_ids):
