@@ -1,4 +1,4 @@
-"""The share of sentences whose numbers, addresses, placeholders, tags and emoji survive translation, by kind.
+"""The share of sentences whose numbers, amounts, addresses, placeholders, tags and emoji survive translation, by kind.
 
     python benchmarks/kept_items.py --model translator_small_en_de
     python benchmarks/kept_items.py --model translator_small_en_de --stand-ins
@@ -23,6 +23,8 @@ TEMPLATES = {
     "two numbers": "Room {} costs {} euros per night.|Bus {} arrives in {} minutes.|We sold {} cars in {}.|"
     "The team won {} of {} games.",
     "decimal": "The price is {} dollars.|The temperature was {} degrees.|It weighs {} kilos.|About {} percent agreed.",
+    "amount": "It costs {}.|I paid {} for the book.|Can you lend me {}?|The rent is {} a month.|She earns {}.|"
+    "You owe me {}.",
     "time": "The meeting starts at {}.|Our train leaves at {}, please hurry.|He called me at {} yesterday.|"
     "The shop closes at {}.",
     "date": "He was born on {}.|The contract ends on {}.|Please answer by {}.|The letter of {} is lost.",
@@ -51,6 +53,9 @@ def sentences(seed=0):
         "number": number,
         "two numbers": number,
         "decimal": lambda: draw.choice([f"{number()}.{draw.randint(1, 99)}", f"{draw.randint(1, 99)},{number():03}"]),
+        "amount": lambda: draw.choice(["€{}", "${}", "£{}", "{} €", "{} euros", "{} dollars"]).format(
+            draw.choice([number(), f"{number()}.{draw.randint(10, 99)}"])
+        ),
         "time": lambda: f"{draw.randint(0, 23)}:{draw.randint(0, 59):02}",
         "date": lambda: draw.choice(
             [f"{draw.randint(1900, 2030)}-{draw.randint(1, 12):02}-{draw.randint(1, 28):02}", f"March {number()}"]

@@ -45,7 +45,18 @@ CURRENCY_WORDS = {
     "£": ("pounds?|pfund|gbp", "|livres?|quid|sterling"),
     "¥": ("yens?|jpy", "|yuans?|cny|rmb"),
 }
-CURRENCY_LANGUAGES = ("de", "en", "fr")  # of these words
+CURRENCY_IN_ANSWERS = {
+    "de": {"€": "Euro", "$": "Dollar", "£": "Pfund", "¥": "Yen"},
+    "en": {"€": "euros", "$": "dollars", "£": "pounds", "¥": "yen"},
+    "fr": {"€": "euros", "$": "dollars", "£": "livres", "¥": "yens"},
+}
+PRICE = "\\d+(?:[.,'’\u00a0\u202f]?\\d+)*"
+SIGNS = f"[{''.join(CURRENCY_WORDS)}]"
+PRICED_WORDS = f"(?i:{'|'.join(words for words, _ in CURRENCY_WORDS.values())})\\b"
+AMOUNT = rf"{SIGNS}\s?{PRICE}|{PRICE}\s?{SIGNS}"
+AMOUNT_IN_WORDS = rf"(?P<price>{PRICE})\s(?P<currency>{PRICED_WORDS})"
+# An amount in whose place a model has seen a part of a word or a time of the day, or which has two currencies.
+NO_AMOUNT = re.compile(rf"(?:{AMOUNT})(?:[^\W\d]|\s?(?:Uhr|heures?|o'clock|{PRICED_WORDS})\b|\s?{SIGNS}(?!\s?\d))")
 AMOUNTS = {  # a number beside the sign, or before the word
     sign: re.compile(f"{re.escape(sign)}\\s?\\d|\\d\\s?(?:{re.escape(sign)}|(?:{words})\\b)", re.IGNORECASE)
     for sign, (words, _) in CURRENCY_WORDS.items()
@@ -59,6 +70,7 @@ STAND_INS = {  # what small models copy best, as measured by benchmarks/kept_ite
     "name": ["Paris", "Tom", "Boston", "Anna", "X1", "Berlin", "Peter", "X2", "Z1", "X3"],
 }
 ATTEMPTS = 4  # searches for a sentence: as it is (but for names), then with other stand-ins each time
+WITH_CURRENCY_WORDS = 2  # the attempt from which on stand-ins are for amounts with the words of their currencies, too
 
 
 class Mark(NamedTuple):
@@ -76,21 +88,24 @@ class Guard(NamedTuple):
         plain: str, the sentence without tags and emoji, which is what the model reads.
         marks: list of Mark, the tags and emoji.
         names: re.Pattern of names that stay as they are, or None.
+        target_language: str or None, a code such as "de".
     """
 
     sentence: str
     plain: str
     marks: list[Mark]
     names: re.Pattern | None = None
+    target_language: str | None = None
 
     def masked(self, attempt):
         """The text for a search, and the stand-ins in it.
 
         Args:
-            attempt: int >= 0. In the first, only addresses and placeholders have stand-ins; later, numbers have, too.
+            attempt: int >= 0. In the first, only addresses and placeholders have stand-ins; later, numbers and amounts
+                such as €20 have, too, and from the third attempt on amounts with a word, such as 20 euros.
 
         Returns:
-            Pair of str and list of (stand-in, item); or None if there are more items than stand-ins.
+            Pair of str and list of (stand-in, item of the answer); or None if there are more items than stand-ins.
         """
         pairs, waiting = [], {}
         for kind, names in STAND_INS.items():
@@ -98,7 +113,7 @@ class Guard(NamedTuple):
             waiting[kind] = [name for name in names[turn:] + names[:turn] if name not in self.plain]
 
         def replace(match):
-            item = match[0]
+            item = self._amount_in_answers(match) or match[0]
             kind = "number" if match["name"] is None else "name"
             if kind == "number" and attempt == 0:
                 return item
@@ -106,7 +121,7 @@ class Guard(NamedTuple):
             return pairs[-1][0]
 
         try:
-            return _name_or_number(self.names).sub(replace, self.plain), pairs
+            return _name_or_number(self.names, self._has_currency_words(attempt)).sub(replace, self.plain), pairs
         except IndexError:
             return None
 
@@ -115,11 +130,28 @@ class Guard(NamedTuple):
         places = [
             (match.span(), item)
             for stand_in, item in pairs
-            for match in re.finditer(f"(?<!\\w){stand_in}(?!\\d)", answer)
+            for match in re.finditer(
+                rf"(?:{SIGNS}\s?)?(?<!\w){stand_in}(?!\d)(?:\s?(?:{SIGNS}|{PRICED_WORDS}))?"
+                if _is_amount(item)
+                else rf"(?<!\w){stand_in}(?!\d)",
+                answer,
+            )
         ]
         for (start, end), item in sorted(places, reverse=True):
             answer = answer[:start] + item + answer[end:]
         return answer
+
+    def _has_currency_words(self, attempt):
+        return attempt >= WITH_CURRENCY_WORDS and self.target_language in CURRENCY_IN_ANSWERS
+
+    def _amount_in_answers(self, match):
+        """An amount such as "20 euros" in the language of the answers; None for other items."""
+        word = match.groupdict().get("currency")
+        if word is None:
+            return None
+        sign = next(sign for sign, (words, _) in CURRENCY_WORDS.items() if re.fullmatch(words, word, re.IGNORECASE))
+        name = CURRENCY_IN_ANSWERS[self.target_language][sign]
+        return f"{match['price']} {name.removesuffix('s') if match['price'] == '1' else name}"
 
     @property
     def has_inner_marks(self):
@@ -127,22 +159,28 @@ class Guard(NamedTuple):
         return any(start < mark.place < end for mark in self.marks)
 
 
-NAME_OR_NUMBER = re.compile(f"(?P<name>{ADDRESS}|{EMAIL}|{PLACEHOLDER})|{NUMBER.pattern}")
+NAME = f"{ADDRESS}|{EMAIL}|{PLACEHOLDER}"
+NAME_OR_NUMBER = re.compile(f"(?P<name>{NAME})|{NUMBER.pattern}")
 
 
-def guard(sentence, names=None):
+def guard(sentence, names=None, target_language=None):
     """The Guard of a sentence (str), of which further names (re.Pattern) stay; None if it has no items."""
     plain, marks = without_marks(sentence)
     if not marks and not _name_or_number(names).search(plain):
         return None
-    return Guard(sentence, plain, marks, names)
+    return Guard(sentence, plain, marks, names, target_language)
 
 
 @functools.lru_cache(maxsize=16)
-def _name_or_number(names):
-    if names is None:
-        return NAME_OR_NUMBER
-    return re.compile(f"(?P<name>{ADDRESS}|{EMAIL}|{PLACEHOLDER}|{names.pattern})|{NUMBER.pattern}")
+def _name_or_number(names, has_currency_words=False):
+    """The pattern of what has a stand-in. `names`: see `guard`."""
+    name = NAME if names is None else f"{NAME}|{names.pattern}"
+    number = f"{AMOUNT_IN_WORDS}|{AMOUNT}" if has_currency_words else AMOUNT
+    return re.compile(f"(?P<name>{name})|{number}|{NUMBER.pattern}")
+
+
+def _is_amount(item):
+    return re.fullmatch(f"{AMOUNT}|{PRICE} .*", item) is not None
 
 
 def names_differ(source, answer, names):
@@ -191,14 +229,15 @@ def difference(source, answer, source_language=None, target_language=None):
 
 
 def _currency_differs(source, answer, target_language):
-    """Whether the answer does not name the currency of an amount, or has another currency's sign in its place."""
+    """Whether an answer does not name the currency of an amount, or names another one, or has no amount there."""
     source, answer = (unicodedata.normalize("NFKC", ITEM.sub(" ", text)) for text in (source, answer))
-    amounts = [sign for sign, amount in AMOUNTS.items() if amount.search(source)]
-    if target_language in CURRENCY_LANGUAGES and not all(CURRENCY_NAMES[sign].search(answer) for sign in amounts):
+    amounts, other_amounts = (
+        [sign for sign, amount in AMOUNTS.items() if amount.search(text)] for text in (source, answer)
+    )
+    if target_language in CURRENCY_IN_ANSWERS and not all(CURRENCY_NAMES[sign].search(answer) for sign in amounts):
         return True
-    signs, other_signs = (Counter(sign for sign in text if sign in CURRENCY_NAMES) for text in (source, answer))
-    added = [sign for sign in other_signs - signs if not CURRENCY_NAMES[sign].search(source.replace(sign, ""))]
-    return bool(added and signs - other_signs)
+    added = any(not CURRENCY_NAMES[sign].search(source) for sign in other_amounts)
+    return added or bool(NO_AMOUNT.search(answer) and not NO_AMOUNT.search(source))
 
 
 def _items(text):

@@ -39,6 +39,8 @@ KEPT = [
     ("US$5, I lost 10 pounds", "5 US-Dollar, ich habe 10 Pfund verloren"),
     ("20 livres", "20 books"),
     ("I like the pound and $ signs.", "Ich mag die Zeichen."),
+    ("Prices: $5 €10", "Preise: $5 €10"),
+    ("It is worth $5m.", "Es ist $5m wert."),
 ]
 DIFFERENT = [
     ("13 dogs", "zwölf Hunde", "numbers"),
@@ -67,6 +69,10 @@ DIFFERENT = [
     ("I owe you 20 pounds.", "Ich schulde dir 20 Cent.", "items"),
     ("I have $2 million.", "Ich habe 2 Millionen Euro.", "items"),
     ("It costs ￥500.", "Es kostet 500 Dollar.", "items"),
+    ("I paid £5 for it.", "Ich habe £5 Uhr bezahlt.", "items"),
+    ("Lend me $5.", "Leih mir $5 $.", "items"),
+    ("It is €7.50 more.", "Es ist €7.50mal mehr.", "items"),
+    ("I bought 5 books.", "Ich habe für 5 Dollar Bücher gekauft.", "items"),
 ]
 
 
@@ -119,6 +125,35 @@ def test_stand_ins_hide_all_items_and_are_undone(sentence, attempt):
     assert len({stand_in for stand_in, _ in pairs}) == len(pairs)
     if attempt:
         assert not re.search("4711|B12|17:45|250|1234567|1985|1,299", text)
+
+
+def test_amounts_of_money_are_kept_as_a_whole():
+    """Models that do not know "€" wrote $, invented numbers, or nothing."""
+    one = guard("It costs €19.99, or 1.500 € for 80.", target_language="de")
+    assert one.masked(0) == (one.plain, [])
+    text, pairs = one.masked(1)
+    assert [item for _, item in pairs] == ["€19.99", "1.500 €", "80"]
+    assert not re.search("[€.]\\d", text)
+    first, second, third = (stand_in for stand_in, _ in pairs)
+    answer = f"Es kostet ${first}, oder {second} Dollar für {third} $."
+    assert one.restored(answer, pairs) == "Es kostet €19.99, oder 1.500 € für 80 $."
+
+
+@pytest.mark.parametrize(
+    ("language", "expected"),
+    [("de", "20 Euro und 1 Dollar"), ("fr", "20 euros und 1 dollar"), ("en", "20 euros und 1 dollar")],
+)
+def test_a_currency_that_the_model_does_not_know_has_its_word(language, expected):
+    """ "We spent 20 euros." became "Wir verbrachten 20 Truppen."."""
+    one = guard("20 Euros and 1 dollar", target_language=language)
+    (text, pairs), (_, numbers) = one.masked(2), one.masked(1)
+    assert [item for _, item in numbers] == ["20", "1"]
+    assert one.restored(text.replace("and", "und"), pairs) == expected
+
+
+def test_the_word_of_a_currency_stays_where_that_of_the_answers_is_not_known():
+    one = guard("20 euros", target_language="ro")
+    assert [item for _, item in one.masked(3)[1]] == ["20"]
 
 
 def test_more_items_than_stand_ins():
