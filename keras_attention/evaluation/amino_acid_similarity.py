@@ -41,80 +41,101 @@ def blosum62(letters: str) -> np.ndarray:
 
 
 class ResidueAnswers(NamedTuple):
-    """What a model answers where residues of A kinds are masked.
+    """What a model answers at N hidden places, whose residues are of A kinds.
 
     Attributes:
-        probabilities: float64 array (A, A), P(b | a): the mean probability of b over the places whose residue is a; NaN
-            for an a that was never masked.
-        counts: int array (A,), the number of masked places with each residue.
-        loss: float, mean cross-entropy in nats.
+        log_probabilities: float32 array (N, A), natural logarithms.
+        residues: int array (N,), the true residue at each place, from 0 to A - 1.
+        proteins: int array (N,), the number of the protein, or piece of one, from 0.
     """
 
-    probabilities: np.ndarray
-    counts: np.ndarray
-    loss: float
+    log_probabilities: np.ndarray
+    residues: np.ndarray
+    proteins: np.ndarray
+
+    @property
+    def loss(self) -> float:
+        """Mean cross-entropy in nats."""
+        return -float(self.log_probabilities[np.arange(len(self.residues)), self.residues].mean())
 
 
-class ResidueScores:
+def residue_answers(model, batches, residue_ids: np.ndarray, jit_compile: bool = True) -> ResidueAnswers:
     """Asks a masked language model for the masked residues of batches.
 
     Args:
         model: BertMaskedLM, built.
-        residue_ids: int32 array (A,), the tokens of the amino acids.
+        batches: list of dict of int32 arrays, with `labels` (B, P), 0 for no label, `masked_positions` (B, P) and
+            `block_ids` (B, T). All masked residues should be hidden, not replaced by others.
+        residue_ids: int32 array (A,), the tokens of the amino acids, one after the other.
         jit_compile: bool, compile with XLA.
-
-    Call arguments:
-        batches: object with `len()` and `[i]` -> dict of int32 arrays, with `labels` (B, P), 0 for no label. All masked
-            residues should be hidden, not replaced by others.
-
-    Returns:
-        ResidueAnswers.
     """
 
-    def __init__(self, model, residue_ids, jit_compile=True):
-        ids = tf.constant(residue_ids)
+    @tf.function(jit_compile=jit_compile, autograph=False)
+    def log_probabilities(inputs):
+        return tf.gather(tf.nn.log_softmax(model(inputs, training=False)), residue_ids, axis=-1)  # (B, P, A)
 
-        @tf.function(jit_compile=jit_compile, autograph=False)
-        def sums(batch):
-            labels = batch["labels"]  # (B, P)
-            logits = model({name: value for name, value in batch.items() if name != "labels"}, training=False)
-            of_residues = tf.nn.softmax(tf.gather(logits, ids, axis=-1))  # (B, P, A)
-            is_residue = tf.cast(labels[..., None] == ids, "float32")  # (B, P, A)
-            losses = tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits)
-            total = tf.reduce_sum(tf.where(labels > 0, losses, 0.0))
-            return tf.einsum("bpa,bpc->ac", is_residue, of_residues), tf.reduce_sum(is_residue, (0, 1)), total
-
-        self._sums = sums
-
-    def __call__(self, batches):
-        probabilities, counts, loss = 0.0, 0.0, 0.0
-        for index in range(len(batches)):
-            parts: tuple = self._sums({name: tf.constant(value) for name, value in batches[index].items()})
-            of_batch, of_each, total = (part.numpy().astype("float64") for part in parts)
-            probabilities, counts, loss = probabilities + of_batch, counts + of_each, loss + total
-        counts = np.asarray(counts)
-        means = np.asarray(probabilities) / np.where(counts > 0, counts, np.nan)[:, None]
-        return ResidueAnswers(means, counts.astype(int), float(loss / counts.sum()))
+    answers, residues, proteins = [], [], []
+    for number, batch in enumerate(batches):
+        labels = batch["labels"]
+        inputs = {name: tf.constant(values) for name, values in batch.items() if name != "labels"}
+        chosen = labels > 0
+        blocks = np.take_along_axis(batch["block_ids"], batch["masked_positions"], axis=1)  # (B, P)
+        rows = np.arange(number * len(labels), (number + 1) * len(labels))[:, None]
+        answers.append(log_probabilities(inputs).numpy()[chosen])
+        residues.append(labels[chosen] - residue_ids[0])
+        proteins.append((rows * (1 + batch["block_ids"].shape[1]) + blocks)[chosen])
+    proteins = np.unique(np.concatenate(proteins), return_inverse=True)[1]
+    return ResidueAnswers(np.concatenate(answers), np.concatenate(residues), proteins)
 
 
-def learned_similarities(answers: ResidueAnswers) -> np.ndarray:
+def substitution_similarities(answers: ResidueAnswers) -> np.ndarray:
     """How much more probable than on average a model finds one amino acid in the places of another.
 
-        s(a, b) = (log P(b | a) / q(b) + log P(a | b) / q(a)) / 2        q(b) = mean of P(b | .) over all masked places
+        s(a, b) = (log P(b | a) / q(b) + log P(a | b) / q(a)) / 2
+
+    P(b | a) is the mean probability of b over the places whose residue is a, and q(b) the mean over all places.
 
     Args:
         answers: ResidueAnswers, on proteins that the model was not trained on.
 
     Returns:
-        float64 array (A, A), symmetric, in nats; NaN for pairs with an amino acid that was never masked.
+        float64 array (A, A), symmetric, in nats; NaN for pairs with an amino acid that was never hidden.
 
     Source: log odds of substitutions as in Henikoff & Henikoff (1992). Difference: they count the pairs of amino acids
     in aligned proteins; here, the answers of a model take the place of the counts.
     """
-    known = answers.counts > 0
-    mean = answers.counts[known] @ answers.probabilities[known] / answers.counts.sum()  # (A,)
-    odds = np.log(answers.probabilities / mean)
+    probabilities = np.exp(answers.log_probabilities.astype("float64"))
+    counts = np.bincount(answers.residues, minlength=probabilities.shape[1]).astype("float64")
+    counts[counts == 0] = np.nan
+    is_residue = answers.residues[:, None] == np.arange(len(counts))  # (N, A)
+    odds = np.log(is_residue.T.astype("float64") @ probabilities / counts[:, None] / probabilities.mean(axis=0))
     return (odds + odds.T) / 2
+
+
+def place_similarities(answers: ResidueAnswers) -> np.ndarray:
+    """Whether a model finds two amino acids probable at the same places of a protein.
+
+        c_i(a) = log P(a | place i) - the mean of log P(b | place i) over all amino acids b
+        d_i(a) = c_i(a) - the mean of c_j(a) over the hidden places j of the same protein
+        s(a, b) = correlation of d_i(a) and d_i(b) over all hidden places i
+
+    The first difference leaves ratios of probabilities, the second leaves out the composition of a protein, because of
+    which all amino acids of a habitat would be alike.
+
+    Args:
+        answers: ResidueAnswers, on proteins that the model was not trained on.
+
+    Returns:
+        float64 array (A, A), symmetric, from -1 to 1.
+
+    Source: c is the centered log ratio of Aitchison (1982), https://doi.org/10.1111/j.2517-6161.1982.tb01195.x.
+    """
+    ratios = answers.log_probabilities.astype("float64")
+    ratios -= ratios.mean(axis=1, keepdims=True)  # (N, A)
+    sums = np.zeros((answers.proteins.max() + 1, ratios.shape[1]))
+    np.add.at(sums, answers.proteins, ratios)
+    means = sums / np.bincount(answers.proteins)[:, None]  # (proteins, A)
+    return np.corrcoef((ratios - means[answers.proteins]).T)
 
 
 def embedding_cosines(table: np.ndarray) -> np.ndarray:

@@ -10,11 +10,12 @@ import numpy as np
 from keras_attention.data.prose.documents import PackedSequences
 from keras_attention.data.prose.masked_lm import MaskedLMBatches, Prose
 from keras_attention.evaluation.amino_acid_similarity import (
-    ResidueScores,
     blosum62,
     embedding_cosines,
-    learned_similarities,
+    place_similarities,
     rank_correlation,
+    residue_answers,
+    substitution_similarities,
 )
 from keras_attention.evaluation.kneser_ney import KneserNey
 from keras_attention.tokenizers.amino_acid_tokenizer import AMINO_ACIDS
@@ -23,7 +24,8 @@ from keras_attention.visualize.amino_acid_maps import amino_acid_plot
 HIDDEN = 0.15  # share of the residues
 PASSES = 4  # over the held-out proteins, with other masks, so that there are enough places of rare residues
 ORDER = 3  # residues of the n-grams of the baseline
-BY_ANSWERS = "rank correlation with BLOSUM62, by answers"
+BY_PLACES = "rank correlation with BLOSUM62, by places"
+BY_SUBSTITUTIONS = "rank correlation with BLOSUM62, by substitutions"
 BY_EMBEDDINGS = "rank correlation with BLOSUM62, by token embeddings"
 GAPS = 3  # proteins with masked residues on the card
 GAP_LENGTH = 60  # residues
@@ -36,7 +38,7 @@ class ProteinReport(NamedTuple):
     Attributes:
         scores: list of dict, in the form of metrics.json.
         gaps: list of str, held-out proteins with masks, as examples.
-        similarities: float64 array (20, 20), see `learned_similarities`, in the order of `AMINO_ACIDS`.
+        similarities: float64 array (20, 20), see `place_similarities`, in the order of `AMINO_ACIDS`.
     """
 
     scores: list[dict[str, Any]]
@@ -74,7 +76,6 @@ def protein_report(model: Any, prose: Prose, jit_compile: bool = True) -> Protei
         jit_compile: bool, compile with XLA.
     """
     tokenizer = prose.tokenizer
-    scores_of = ResidueScores(model, tokenizer.amino_acid_ids, jit_compile)
     text = prose.sequences.token_ids[prose.sequences.block_ids > 0]
     trigram = KneserNey(text, tokenizer.vocabulary_size, ORDER)
     table = model.encoder.token_embedding.get_weights()[0][tokenizer.amino_acid_ids]
@@ -82,12 +83,13 @@ def protein_report(model: Any, prose: Prose, jit_compile: bool = True) -> Protei
     scores, similarities = [], np.zeros((0, 0))
     for name, sequences in (("test", prose.test_sequences), ("validation", prose.validation_sequences)):
         batches, rows = _hidden(sequences, tokenizer)
-        answers = scores_of(batches)
-        similarities = learned_similarities(answers)
+        answers = residue_answers(model, batches, tokenizer.amino_acid_ids, jit_compile)
+        similarities = place_similarities(answers)
         measured = {
             "perplexity": math.exp(answers.loss),
             "perplexity of a trigram": math.exp(_ngram_loss(trigram, sequences, batches, rows)),
-            BY_ANSWERS: rank_correlation(similarities, expected),
+            BY_PLACES: rank_correlation(similarities, expected),
+            BY_SUBSTITUTIONS: rank_correlation(substitution_similarities(answers), expected),
         }
         on = {"set": f"{name}, no similar protein in training", "signature": f"{HIDDEN:.0%} hidden, seed 0"}
         scores += [{**on, "metric": metric, "value": value} for metric, value in measured.items()]

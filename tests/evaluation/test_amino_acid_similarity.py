@@ -7,11 +7,12 @@ from keras import ops
 from keras_attention.evaluation.amino_acid_similarity import (
     BLOSUM62,
     ResidueAnswers,
-    ResidueScores,
     blosum62,
     embedding_cosines,
-    learned_similarities,
+    place_similarities,
     rank_correlation,
+    residue_answers,
+    substitution_similarities,
 )
 
 # Of the blocks from which BLOSUM62 was computed, in the order ACDEFGHIKLMNPQRSTVWY.
@@ -32,26 +33,61 @@ def test_blosum62_has_log_odds_of_pairs_in_half_bits():
     assert blosum62("ILV").tolist() == [[4, 2, 3], [2, 4, 1], [3, 1, 4]]
 
 
-def test_similarities_equal_the_definition():
-    random = np.random.default_rng(3)
-    probabilities, counts = random.dirichlet(np.ones(7), 7), random.integers(1, 30, 7)
-    got = learned_similarities(ResidueAnswers(probabilities, counts, 1.0))
-    q = [sum(counts[a] * probabilities[a, b] for a in range(7)) / counts.sum() for b in range(7)]
+def some_answers(places=97, kinds=7, seed=3, never=()):
+    random = np.random.default_rng(seed)
+    residues = random.choice([kind for kind in range(kinds) if kind not in never], places)
+    probabilities = random.dirichlet(np.ones(kinds), places)
+    return ResidueAnswers(np.log(probabilities).astype("float32"), residues, np.sort(random.integers(0, 5, places)))
+
+
+def test_the_loss_is_the_mean_over_places():
+    answers = some_answers()
+    losses = [-answers.log_probabilities[i, residue] for i, residue in enumerate(answers.residues)]
+    assert answers.loss == pytest.approx(np.mean(losses), rel=1e-6)
+
+
+def test_substitutions_equal_their_definition():
+    answers = some_answers()
+    p = np.exp(answers.log_probabilities.astype("float64"))
+    similarities = substitution_similarities(answers)
     for a in range(7):
         for b in range(7):
-            expected = (np.log(probabilities[a, b] / q[b]) + np.log(probabilities[b, a] / q[a])) / 2
-            assert got[a, b] == pytest.approx(expected, rel=1e-12)
+            of_a, of_b = (p[[i for i in range(97) if answers.residues[i] == residue]] for residue in (a, b))
+            ratios = of_a[:, b].mean() / p[:, b].mean(), of_b[:, a].mean() / p[:, a].mean()
+            assert similarities[a, b] == pytest.approx((np.log(ratios[0]) + np.log(ratios[1])) / 2, rel=1e-9)
 
 
-def test_a_residue_that_was_never_masked_has_no_similarity():
-    probabilities = np.random.default_rng(3).dirichlet(np.ones(5), 5)
-    probabilities[2] = np.nan
-    got = learned_similarities(ResidueAnswers(probabilities, np.array([3, 5, 0, 2, 7]), 1.0))
-    known = np.array([0, 1, 3, 4])
-    assert np.isnan(got[2]).all()
-    assert np.isnan(got[:, 2]).all()
-    assert np.isfinite(got[np.ix_(known, known)]).all()
-    assert rank_correlation(got, got) == 1.0
+def test_a_residue_that_was_never_hidden_has_no_substitutions():
+    similarities = substitution_similarities(some_answers(never=(2,)))
+    assert np.isnan(similarities[2]).all()
+    assert np.isnan(similarities[:, 2]).all()
+    assert np.isfinite(np.delete(np.delete(similarities, 2, 0), 2, 1)).all()
+    assert rank_correlation(similarities, similarities) == 1.0
+
+
+def test_places_equal_their_definition():
+    answers = some_answers()
+    values = answers.log_probabilities.astype("float64").tolist()
+    ratios = [[value - sum(row) / 7 for value in row] for row in values]
+    differences = []
+    for row, protein in zip(ratios, answers.proteins, strict=True):
+        others = [ratios[i] for i in range(97) if answers.proteins[i] == protein]
+        differences.append([value - np.mean([other[a] for other in others]) for a, value in enumerate(row)])
+    d = np.array(differences)
+    similarities = place_similarities(answers)
+    for a in range(7):
+        for b in range(7):
+            expected = (d[:, a] @ d[:, b]) / np.sqrt((d[:, a] @ d[:, a]) * (d[:, b] @ d[:, b]))
+            assert similarities[a, b] == pytest.approx(expected, abs=1e-9)
+
+
+def test_places_do_not_depend_on_scale_and_composition():
+    """A factor of all probabilities of a place, and one of an amino acid in a protein, change nothing."""
+    answers = some_answers()
+    random = np.random.default_rng(5)
+    factors = random.normal(size=(97, 1)) + random.normal(size=(5, 7))[answers.proteins]
+    changed = answers._replace(log_probabilities=answers.log_probabilities + factors)
+    np.testing.assert_allclose(place_similarities(changed), place_similarities(answers), atol=1e-6)
 
 
 def test_rank_correlation_is_over_different_pairs():
@@ -83,26 +119,26 @@ class AnswersOfTheToken:
         return ops.take(self.table, tokens, axis=0)  # (B, P, V)
 
 
-def test_answers_are_means_over_the_places_of_each_residue():
+def test_answers_are_those_at_the_masked_places():
     random = np.random.default_rng(7)
     table = random.normal(size=(11, 11)).astype("float32")
-    ids = np.array([4, 6, 9], "int32")
     batches = []
-    for rows in (3, 5):
-        labels = random.choice([0, 4, 6], (rows, 2)).astype("int32")  # 0 is none; 9 never
-        batch = {"token_ids": random.integers(1, 11, (rows, 13)), "masked_positions": random.integers(0, 13, (rows, 2))}
-        batches.append({name: values.astype("int32") for name, values in (batch | {"labels": labels}).items()})
-    answers = ResidueScores(AnswersOfTheToken(table), ids, jit_compile=False)(batches)
-    losses, of_residue = [], {4: [], 6: []}
-    for batch in batches:
-        for row, places, labels in zip(batch["token_ids"], batch["masked_positions"], batch["labels"], strict=True):
-            for place, label in zip(places, labels, strict=True):
+    for _ in range(2):
+        labels = random.choice([0, 5, 6, 7], (3, 2))  # 0 is none
+        batch = {"token_ids": random.integers(1, 11, (3, 13)), "masked_positions": random.integers(0, 13, (3, 2))}
+        batch |= {"block_ids": np.sort(random.integers(1, 3, (3, 13))), "labels": labels}
+        batches.append({name: values.astype("int32") for name, values in batch.items()})
+    answers = residue_answers(AnswersOfTheToken(table), batches, np.array([5, 6, 7], "int32"), jit_compile=False)
+    expected, residues, proteins = [], [], []
+    for number, batch in enumerate(batches):
+        for row in range(3):
+            for place, label in zip(batch["masked_positions"][row], batch["labels"][row], strict=True):
                 if label:
-                    logits = table[row[place]].astype("float64")
-                    losses.append(np.log(np.exp(logits).sum()) - logits[label])
-                    of_residue[label].append(np.exp(logits[ids]) / np.exp(logits[ids]).sum())
-    assert answers.loss == pytest.approx(np.mean(losses), rel=1e-5)
-    assert answers.counts.tolist() == [len(of_residue[4]), len(of_residue[6]), 0]
-    np.testing.assert_allclose(answers.probabilities[0], np.mean(of_residue[4], axis=0), rtol=1e-5)
-    np.testing.assert_allclose(answers.probabilities[1], np.mean(of_residue[6], axis=0), rtol=1e-5)
-    assert np.isnan(answers.probabilities[2]).all()
+                    logits = table[batch["token_ids"][row, place]].astype("float64")
+                    expected.append(logits[5:8] - np.log(np.exp(logits).sum()))
+                    residues.append(label - 5)
+                    proteins.append((number, row, batch["block_ids"][row, place]))
+    np.testing.assert_allclose(answers.log_probabilities, expected, rtol=1e-5)
+    assert answers.residues.tolist() == residues
+    known = sorted(set(proteins))
+    assert answers.proteins.tolist() == [known.index(protein) for protein in proteins]

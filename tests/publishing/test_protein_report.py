@@ -52,10 +52,11 @@ def test_n_grams_are_measured_where_residues_are_hidden(prose):
 def test_the_report_has_scores_examples_and_a_picture(prose, tmp_path):
     report = protein_report(tiny_protein_model().model, prose, jit_compile=False)
     by_name = {(score["set"].split(",")[0], score["metric"]): score["value"] for score in report.scores}
-    assert len(by_name) == 7
+    assert len(by_name) == 9
     for part in ("validation", "test"):
         assert 5 < by_name[part, "perplexity of a trigram"] < 25 < by_name[part, "perplexity"]
-        assert -0.5 < by_name[part, reports.BY_ANSWERS] < 0.5
+        assert -0.5 < by_name[part, reports.BY_PLACES] < 0.5
+        assert -0.5 < by_name[part, reports.BY_SUBSTITUTIONS] < 0.5
     assert report.similarities.shape == (20, 20)
     assert len(report.gaps) == 3
     for gap in report.gaps:

@@ -462,7 +462,7 @@ def test_a_model_of_proteins_from_fasta(run, tmp_path, complains):
     code, out, _ = run(BERT["bert_pretrain"], *PROTEINS, "--text=some.fasta", "--out=proteins")
     assert code == 0
     assert "test, no similar protein in training: perplexity of a trigram" in out
-    assert "rank correlation with BLOSUM62, by answers" in out
+    assert "rank correlation with BLOSUM62, by places" in out
     check_last_command(out)
     entry = read_entry(tmp_path / "proteins_smoke")
     assert entry.metrics["data"][0]["name"] == "some.fasta"
