@@ -120,8 +120,8 @@ def _ngram_loss(model: KneserNey, sequences: PackedSequences, batches: list, row
 def _gaps(sequences, tokenizer):
     """The beginnings of some proteins, with two residues masked."""
     gaps = []
-    for ids, blocks in zip(sequences.token_ids[:GAPS], sequences.block_ids, strict=False):
-        residues = ids[blocks == 1][1:-1][:GAP_LENGTH]
+    for row in range(0, len(sequences), -(-len(sequences) // GAPS)):  # neighbours may be pieces of one protein
+        residues = sequences.token_ids[row][sequences.block_ids[row] == 1][1:-1][:GAP_LENGTH]
         residues[[len(residues) // 3, 2 * len(residues) // 3]] = tokenizer.mask_id
         gaps += tokenizer.decode([residues])
     return gaps
