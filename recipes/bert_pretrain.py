@@ -57,7 +57,7 @@ class Config(ProseSettings, RunSettings):
 
 DOCSTRINGS = {"vocabulary_size": 6000, "epochs": 10, "rows_per_batch": 32}
 PROTEINS = {"hidden_dim": 128, "intermediate_dim": 512, "num_heads": 4, "num_layers": 4, "max_tokens": 256,
-            "rows_per_batch": 32, "mask_rate": 0.3, "optimizer": "muon", "learning_rate": 6e-3, "epochs": 3,
+            "rows_per_batch": 32, "mask_rate": 0.3, "optimizer": "muon", "learning_rate": 6e-3, "epochs": 2,
             "validation_split": 0.05, "language": "zxx", "counts": False}  # fmt: skip
 SMOKE = {"vocabulary_size": 300, "max_tokens": 64, "rows_per_batch": 8, "max_steps": 3, "jit_compile": False}
 

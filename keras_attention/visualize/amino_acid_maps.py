@@ -18,6 +18,8 @@ CLASSES = {
     "special": ("CGP", "#475569"),
 }
 SHADES = 8  # of the table; a PNG has 64 colours, which the letters need
+LETTER = 0.05  # height of a letter, as a share of the map
+ROUNDS = 50
 COLOUR_OF = {letter: colour for letters, colour in CLASSES.values() for letter in letters}
 
 
@@ -76,7 +78,7 @@ def amino_acid_plot(similarities: np.ndarray, others: np.ndarray, letters: str, 
 
 
 def _draw_map(axes, similarities, letters):
-    places = amino_acid_layout(similarities)
+    places = _apart(amino_acid_layout(similarities))
     for (x, y), letter in zip(places, letters, strict=True):
         colour = COLOUR_OF[letter]
         axes.text(x, y, letter, color=colour, size=15.0, weight="bold", ha="center", va="center")
@@ -90,6 +92,17 @@ def _draw_map(axes, similarities, letters):
     handles = [Rectangle((0, 0), 1, 1, color=colour) for _, colour in CLASSES.values()]
     below = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.01), "ncols": len(CLASSES), "frameon": False}
     axes.legend(handles, list(CLASSES), fontsize=8.0, handlelength=1.0, columnspacing=1.2, **below)
+
+
+def _apart(places):
+    """The places, but those whose letters would cover each other moved apart."""
+    least = LETTER * np.ptp(places, axis=0).max()
+    for _ in range(ROUNDS):
+        offsets = places[:, None] - places  # (A, A, 2)
+        distances = np.linalg.norm(offsets, axis=-1) + np.eye(len(places)) * least
+        missing = np.maximum(least - distances, 0)[..., None] / 2
+        places = places + (missing * offsets / np.maximum(distances, 1e-9)[..., None]).sum(axis=1)
+    return places
 
 
 def _draw_table(axes, similarities, others, letters, name):

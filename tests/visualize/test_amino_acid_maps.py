@@ -6,7 +6,7 @@ import pytest
 from PIL import Image
 
 from keras_attention.support.errors import UserError
-from keras_attention.visualize.amino_acid_maps import CLASSES, COLOUR_OF, amino_acid_layout, amino_acid_plot
+from keras_attention.visualize.amino_acid_maps import CLASSES, COLOUR_OF, _apart, amino_acid_layout, amino_acid_plot
 
 LETTERS = "ACDEFGHIKLMNPQRSTVWY"
 
@@ -36,6 +36,15 @@ def test_places_in_a_plane_are_found_again():
     places = amino_acid_layout(triangle)
     distances = np.linalg.norm(places[:, None] - places, axis=-1)
     np.testing.assert_allclose(distances, 0.5 * (1 - np.eye(3)), atol=1e-12)
+
+
+def test_letters_do_not_cover_each_other():
+    places = np.array([[0.0, 0.0], [0.001, 0.0], [0.0, 1.0], [0.5, 0.5], [0.5, 0.52], [0.51, 0.5]])
+    moved = _apart(places)
+    distances = np.linalg.norm(moved[:, None] - moved, axis=-1) + np.eye(6)
+    assert distances.min() > 0.049
+    np.testing.assert_array_equal(moved[2], places[2])
+    assert np.abs(moved - places).max() < 0.05
 
 
 def test_the_picture_shows_all_letters(tmp_path, monkeypatch):
