@@ -30,7 +30,7 @@ FILES = (
     "Dockerfile",
     ".dockerignore",
 )
-FOLDERS = ("keras_attention", "saved_models", "docs", "recipes", "tests", "benchmarks", ".ci")
+FOLDERS = ("keras_attention", "saved_models", "docs", "course", "recipes", "tests", "benchmarks", ".ci")
 SHIPPED = (".py", ".html", ".css", ".js", ".typed")
 
 
@@ -40,6 +40,15 @@ MOST_BYTES = 90_000_000  # of the zoo
 def test_the_zoo_is_small():
     files = [path for path in (ROOT / "saved_models").rglob("*") if path.is_file()]
     assert sum(path.stat().st_size for path in files) <= MOST_BYTES
+
+
+def test_the_sdist_takes_every_folder_that_the_docs_link_to():
+    pages = [path.read_text(encoding="utf-8") for path in (ROOT / "docs").glob("*.md")]
+    linked = {folder for page in pages for folder in re.findall(r"\]\(\.\./([\w.]+)/", page)}
+    assert "course" in linked
+    assert linked <= set(FOLDERS)
+    grafted = re.findall(r"^graft (.+)$", (ROOT / "MANIFEST.in").read_text(encoding="utf-8"), re.MULTILINE)
+    assert {"keras_attention", *grafted} == set(FOLDERS)  # setuptools takes the package itself
 
 
 @pytest.fixture(scope="module")

@@ -118,3 +118,10 @@ def test_links_of_a_chapter_have_targets(path):
     for cell in cells(path):
         for target in LINK.findall(code_of(cell)) if cell["cell_type"] == "markdown" else ():
             assert (path.parent / target).exists(), target
+
+
+@pytest.mark.parametrize("path", CHAPTERS, ids=lambda path: path.stem)
+def test_a_chapter_names_its_solutions_and_the_list_of_chapters(path):
+    text = "".join(code_of(cell) for cell in cells(path) if cell["cell_type"] == "markdown")
+    assert "](../docs/course.md)" in text
+    assert (f"](solutions/{path.stem}.md)" in text) == bool(solutions(path))
