@@ -5,9 +5,9 @@
     python benchmarks/attention_studies.py norm --data pairs.tsv --out norm.json
     python benchmarks/attention_studies.py lengths --data pairs.tsv --out lengths.json --up-to 15 30 --plot lengths.png
 
-heads: a Transformer with 1, 2, 4 and 8 heads of the same total width. depth: 1 to 6 layers in encoder and decoder.
-norm: layer normalization or residual connections taken away. lengths: a recurrent network with and without attention,
-trained on all pairs and on short pairs (figure 2 of Bahdanau et al. 2015).
+heads: a Transformer with 1, 2, 4 and 8 heads of the same total width. depth: 1 to 6 layers in encoder and decoder,
+post-norm and pre-norm. norm: layer normalization or residual connections taken away. lengths: a recurrent network with
+and without attention, trained on all pairs and on short pairs (figure 2 of Bahdanau et al. 2015).
 
 The data are pairs of sentences in the first two columns of a table. All trainings of a study have the same pairs,
 vocabulary, number of updates and size of batches; the seed changes the initial weights, the dropout and the order of
@@ -175,14 +175,16 @@ def variants(study, options):
     if study == "heads":
         return {str(heads): (Transformer, sizes | {"num_heads": heads}, longest) for heads in (1, 2, 4, 8)}
     if study == "depth":
-        return {
-            str(layers): (
-                Transformer,
-                sizes | {"num_encoder_layers": layers, "num_decoder_layers": layers},
-                longest,
-            )
+        depths = {
+            f"{layers}{', pre-norm' * pre_norm}": {
+                "num_encoder_layers": layers,
+                "num_decoder_layers": layers,
+                "normalize_first": pre_norm,
+            }
+            for pre_norm in (False, True)
             for layers in range(1, 7)
         }
+        return {name: (Transformer, sizes | depth, longest) for name, depth in depths.items()}
     return {
         "post-norm": (Transformer, sizes, longest),
         "pre-norm": (Transformer, sizes | {"normalize_first": True}, longest),

@@ -104,7 +104,7 @@ def test_test_pairs_have_all_lengths_and_are_not_trained_on(studies):
     ("study", "names", "columns"),
     [
         ("heads", ["1", "2", "4", "8"], ["heads", "BLEU"]),
-        ("depth", ["1", "2", "3", "4", "5", "6"], ["layers", "BLEU"]),
+        ("depth", [*"123456", *(f"{layers}, pre-norm" for layers in "123456")], ["layers", "BLEU"]),
         ("norm", ["post-norm", "pre-norm", "no norm", "no residuals", "neither"], ["Transformer", "BLEU"]),
         (
             "lengths",
