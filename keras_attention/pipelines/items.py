@@ -53,7 +53,7 @@ CURRENCY_IN_ANSWERS = {
 PRICE = "\\d+(?:[.,'’\u00a0\u202f]?\\d+)*"
 SIGNS = f"[{''.join(CURRENCY_WORDS)}]"
 PRICED_WORDS = f"(?i:{'|'.join(words for words, _ in CURRENCY_WORDS.values())})\\b"
-AMOUNT = rf"{SIGNS}\s?{PRICE}|{PRICE}\s?{SIGNS}"
+AMOUNT = rf"(?:(?<![^\W_])[A-Z]{{1,3}}|(?<![^\W_])){SIGNS}\s?{PRICE}|{PRICE}\s?{SIGNS}(?!\d)"  # $5, US$5, 5 $
 AMOUNT_IN_WORDS = rf"(?P<price>{PRICE})\s(?P<currency>{PRICED_WORDS})"
 # An amount in whose place a model has seen a part of a word or a time of the day, or which has two currencies.
 NO_AMOUNT = re.compile(rf"(?:{AMOUNT})(?:[^\W\d]|\s?(?:Uhr|heures?|o'clock|{PRICED_WORDS})\b|\s?{SIGNS}(?!\s?\d))")

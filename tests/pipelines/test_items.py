@@ -139,6 +139,14 @@ def test_amounts_of_money_are_kept_as_a_whole():
     assert one.restored(answer, pairs) == "Es kostet €19.99, oder 1.500 € für 80 $."
 
 
+def test_amounts_beside_letters_and_numbers():
+    for text, items in (("US$5 or A$5", ["US$5", "A$5"]), ("5€5", ["5", "5"]), ("Ke$5", ["5"]), ("20€/day", ["20€"])):
+        one = guard(text, target_language="de")
+        stand_ins, pairs = one.masked(1)
+        assert [item for _, item in pairs] == items
+        assert one.restored(stand_ins, pairs) == text
+
+
 @pytest.mark.parametrize(
     ("language", "expected"),
     [("de", "20 Euro und 1 Dollar"), ("fr", "20 euros und 1 dollar"), ("en", "20 euros und 1 dollar")],
