@@ -119,9 +119,9 @@ def names(page, selector):
     return [button.text for button in page.find_elements("css selector", selector)]
 
 
-def opened(pieces_page, attention=None):
+def opened(pieces_page, attention=None, title="Dogs bark."):
     driver, usual, path = pieces_page
-    attention_page([("", [attention or usual])], "Dogs bark.").save(path)
+    attention_page([("", [attention or usual])], title).save(path)
     driver.get(path.as_uri())
     return driver
 
@@ -167,17 +167,36 @@ def test_the_dimensions_of_a_head_add_up_to_its_weights(pieces_page):
 
 
 def test_hundreds_of_words_flow_as_a_text_beside_a_picture(pieces_page):
+    """They stood on the page three times, and what a tap said was out of sight."""
     words = [f"▁word{i}" for i in range(200)]
     weights = np.random.default_rng(5).dirichlet(np.ones(200), (1, 1, 200))
-    page = opened(pieces_page, AttentionMap("self-attention", weights, words, words))
+    title = " ".join(words).replace("▁", "")
+    page = opened(pieces_page, AttentionMap("self-attention", weights, words, words), title)
     assert not page.find_elements("css selector", "#map td, #lines line")
     assert not named(page, "neurons-part").is_displayed()
     assert page.execute_script("return document.documentElement.scrollHeight") < 4000
-    token(page, "row 3").click()
-    assert named(page, "sentence").text.startswith(f"“word3” attends most to “word{weights[0, 0, 3].argmax()}”")
+    assert named(page, "title").text == f"{title[:120].rstrip()} …"
+    assert names(page, ".lines .token") == [word[1:] for word in words]
+    best = weights[0, 0, 3].argmax()
+    token(page, "column 3").click()
+    assert named(page, "sentence").text.startswith(f"“word3” attends most to “word{best}”")
+    assert token(page, "column 3").get_attribute("aria-pressed") == "true"
+    assert "rgb" in token(page, f"column {best}").get_attribute("style")
     page.find_element("css selector", "#map canvas").click()
     assert "attends to" in named(page, "sentence").text
     assert complaints(page) == []
     set_window(page, width=360)
     assert not overflows(page)
+    token(page, "column 199").click()
+    place = "return document.getElementById('sentence').getBoundingClientRect().top"
+    assert page.execute_script(f"{place} >= 0 && document.documentElement.scrollTop > 0")
     set_window(page)
+
+
+def test_a_long_text_beside_another_one_stands_on_the_page_with_it(pieces_page):
+    rows, columns = ([f"▁{name}{i}" for i in range(80)] for name in "rc")
+    weights = np.random.default_rng(5).dirichlet(np.ones(80), (1, 1, 80))
+    page = opened(pieces_page, AttentionMap("cross-attention", weights, rows, columns))
+    assert names(page, ".lines .token") == [name[1:] for name in rows + columns]
+    token(page, "row 7").click()
+    assert named(page, "sentence").text.startswith("“r7” attends most to “c")
