@@ -125,3 +125,10 @@ def test_a_chapter_names_its_solutions_and_the_list_of_chapters(path):
     text = "".join(code_of(cell) for cell in cells(path) if cell["cell_type"] == "markdown")
     assert "](../docs/course.md)" in text
     assert (f"](solutions/{path.stem}.md)" in text) == bool(solutions(path))
+
+
+@pytest.mark.parametrize("path", CHAPTERS, ids=lambda path: path.stem)
+def test_stored_outputs_have_no_terminal_codes(path):
+    for cell in cells(path):
+        printed = "".join("".join(out.get("text", "")) for out in cell.get("outputs", ()))
+        assert "\x1b" not in printed, code_of(cell)
