@@ -67,7 +67,7 @@ class SoundInput:
     fields = {"sounds": Field(list[str], "Sounds (WAV, FLAC, OGG, MP3, AIFF) in base64, also as `data:` URLs.", low=1)}
     widget = "sound"
     noun = "sound"
-    question = "What is to be heard?"
+    question = "What do you hear?"
     instruction = "Choose a sound, record one, or try an example."
     is_file = True
     suffixes = SUFFIXES

@@ -26,7 +26,8 @@ def test_each_activity_has_its_models_best_first():
     assert list(activities) == [
         "Translate",
         "Which feeling?",
-        "What is to be heard?",
+        "What do you hear?",
+        "What does a picture show?",
         "Find similar texts",
         "Fill in missing words",
         "Continue a story",
