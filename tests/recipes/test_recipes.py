@@ -473,8 +473,18 @@ def test_a_model_of_proteins_from_fasta(run, tmp_path, complains):
     assert "![The amino acids that the model finds alike, and BLOSUM62](amino_acids.png)" in entry.card
     assert ka.load(tmp_path / "proteins_smoke").encode("MKVLAA").pooled.shape == (1, 32)
     code, _, err = run(BERT["bert_pretrain"], "--smoke", "--from=proteins_smoke", "--out=other")
-    assert (code, err.count("\n"), "a model of another alphabet" in err) == (2, 1, True)
+    assert (code, err.count("\n"), "--from has another --alphabet than text" in err) == (2, 1, True)
     assert run(BERT["bert_pretrain"], *PROTEINS, "--from=proteins_smoke", "--out=more")[0] == 0
+
+
+@pytest.mark.slow
+def test_encoded_proteins_keep_their_test_and_their_alphabet(run):
+    """The report failed behind the training, for which the test was missing, or its gaps were English."""
+    assert run(BERT["bert_pretrain"], *PROTEINS, "--encode_to=encoded")[0] == 0
+    code, out, _ = run(BERT["bert_pretrain"], *PROTEINS, "--encoded=encoded", "--out=proteins")
+    assert (code, "test, no similar protein in training" in out) == (0, True)
+    code, _, err = run(BERT["bert_pretrain"], "--smoke", "--encoded=encoded", "--out=other")
+    assert (code, err.count("\n"), "--encoded has another --alphabet than text" in err) == (2, 1, True)
 
 
 @pytest.mark.slow

@@ -19,6 +19,7 @@ from keras_attention.tokenizers import AminoAcidTokenizer, WordPieceTokenizer, l
 MaskedTokenizer = AminoAcidTokenizer | WordPieceTokenizer
 PROTEIN = "protein"
 ROWS = "rows.npz"
+SETS, OPTIONAL_SET = ("train", "validation", "test"), "test"
 PAIRS = ("segment_ids", "is_next")  # arrays of sequences with two texts
 SMOKE_FILES, SMOKE_DOCUMENTS = 20, 100
 RULE_PROTEINS = 900
@@ -79,7 +80,7 @@ class Prose(NamedTuple):
 
     def save(self, folder):
         """See `save_encoded_prose`."""
-        save_encoded_prose(folder, self.tokenizer, self.sequences, self.validation_sequences)
+        save_encoded_prose(folder, *self)
 
 
 def load_prose(config, tokenizer=None):
@@ -95,10 +96,12 @@ def load_prose(config, tokenizer=None):
     Raises:
         UserError: if a file is missing or holds something else.
     """
-    if config.encoded:
-        return Prose(*load_encoded_prose(config.encoded))
-    if tokenizer and (tokenizer.kind == AminoAcidTokenizer.kind) != (config.alphabet == PROTEIN):
-        raise UserError(f"--from is a model of another alphabet: its tokenizer is of the kind {tokenizer.kind}.")
+    encoded = Prose(*load_encoded_prose(config.encoded)) if config.encoded else None
+    for flag, given in (("--encoded", encoded and encoded.tokenizer), ("--from", tokenizer)):
+        if given and (given.kind == AminoAcidTokenizer.kind) != (config.alphabet == PROTEIN):
+            raise UserError(f"{flag} has another --alphabet than {config.alphabet}: its tokenizer is {given.kind}.")
+    if encoded:
+        return encoded
     if config.alphabet == PROTEIN:
         return _load_proteins(config)
     few, most = (SMOKE_FILES, SMOKE_DOCUMENTS) if config.smoke else (None, None)
@@ -120,20 +123,22 @@ def _load_proteins(config):
     return Prose(tokenizer, *(encode_documents(part, tokenizer, config.max_tokens) for part in parts))
 
 
-def save_encoded_prose(folder, tokenizer, sequences, validation_sequences):
-    """Writes the vocabulary and both sets of sequences, in about two bytes per token before compression.
+def save_encoded_prose(folder, tokenizer, sequences, validation_sequences, test_sequences=None):
+    """Writes the vocabulary and all sets of sequences, in about two bytes per token before compression.
 
     Args:
         folder: str or Path; an earlier one is replaced.
         tokenizer: WordPieceTokenizer or AminoAcidTokenizer.
-        sequences, validation_sequences: PackedSequences.
+        sequences, validation_sequences, test_sequences: PackedSequences, the last one perhaps None.
 
     Raises:
         UserError: if the folder holds anything else.
     """
     small = tokenizer.vocabulary_size <= np.iinfo("uint16").max
     arrays = {}
-    for name, packed in (("train", sequences), ("validation", validation_sequences)):
+    for name, packed in zip(SETS, (sequences, validation_sequences, test_sequences), strict=True):
+        if packed is None:
+            continue
         arrays[f"{name}.token_ids"] = packed.token_ids.astype("uint16" if small else "int32")
         arrays[f"{name}.block_ids"] = packed.block_ids.astype("uint16")
         pairs = {part: getattr(packed, part) for part in PAIRS}
@@ -148,7 +153,7 @@ def load_encoded_prose(folder):
     """Reads a folder written by `save_encoded_prose`; does not need TensorFlow.
 
     Returns:
-        Tokenizer and two PackedSequences, to train and to validate with.
+        Tokenizer and PackedSequences to train, to validate and, if there are some, to test with.
 
     Raises:
         UserError: if a file is missing or holds something else.
@@ -162,7 +167,8 @@ def load_encoded_prose(folder):
                     for part in ("token_ids", "block_ids", *PAIRS)
                     if part not in PAIRS or f"{name}.{part}" in file
                 }
-                for name in ("train", "validation")
+                for name in SETS
+                if name != OPTIONAL_SET or f"{name}.token_ids" in file
             ]
     except UNREADABLE as error:
         raise UserError(f"{path}: no encoded prose ({error}). Expected: a folder written with --encode-to.") from error

@@ -19,7 +19,7 @@ def rows(seed, size):
 @pytest.mark.parametrize("more", [0, 70_000], ids=["small", "large"])
 def test_saved_values_are_read_back(tmp_path, more):
     tokenizer = WordPieceTokenizer([*VOCABULARY, *(f"x{i}" for i in range(more))])
-    saved = rows(3, tokenizer.vocabulary_size), rows(5, tokenizer.vocabulary_size)
+    saved = [rows(seed, tokenizer.vocabulary_size) for seed in (3, 5, 7)]
     save_encoded_prose(tmp_path / "new", tokenizer, *saved)
     loaded, *values = load_encoded_prose(tmp_path / "new")
     assert loaded.vocabulary == tokenizer.vocabulary
