@@ -50,7 +50,8 @@ CURRENCY_IN_ANSWERS = {
     "en": {"€": "euros", "$": "dollars", "£": "pounds", "¥": "yen"},
     "fr": {"€": "euros", "$": "dollars", "£": "livres", "¥": "yens"},
 }
-PRICE = "\\d+(?:[.,'’\u00a0\u202f]?\\d+)*"
+# Begun only where a number begins, and possessive: so long numbers are searched in linear time.
+PRICE = "(?<!\\d)(?<!\\d[.,'’\u00a0\u202f])\\d++(?:[.,'’\u00a0\u202f]\\d++)*+"
 SIGNS = f"[{''.join(CURRENCY_WORDS)}]"
 PRICED_WORDS = f"(?i:{'|'.join(words for words, _ in CURRENCY_WORDS.values())})\\b"
 AMOUNT = rf"(?:(?<![^\W_])[A-Z]{{1,3}}|(?<![^\W_])){SIGNS}\s?{PRICE}|{PRICE}\s?{SIGNS}(?!\d)"  # $5, US$5, 5 $

@@ -5,15 +5,24 @@ import time
 import pytest
 
 from keras_attention.inputs.document import DocumentInput
-from keras_attention.pipelines.items import difference, without_items
+from keras_attention.pipelines.items import WITH_CURRENCY_WORDS, difference, guard, without_items
 from keras_attention.pipelines.markup import parts_of
 from keras_attention.pipelines.sentences import split_text
 from keras_attention.support.errors import UserError
 
 LENGTH = 50_021
+
+
+def _stand_ins(text):
+    one = guard(text, target_language="de")
+    return one and one.masked(WITH_CURRENCY_WORDS)
+
+
 READERS = {
     "items": lambda text: without_items(text),
     "difference": lambda text: difference(text, "x"),
+    "currencies": lambda text: difference(text, text, "en", "de"),
+    "stand-ins": _stand_ins,
     "document": DocumentInput.sentences,
     "sentences": lambda text: split_text(text, "en"),
     "markdown": lambda text: parts_of(text, "markdown"),
@@ -25,6 +34,8 @@ PARTS = [
     "0",
     "0,",
     "1.",
+    "$1",
+    "$1.",
     "@",
     "http://",
     ".",
