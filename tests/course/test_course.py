@@ -148,3 +148,11 @@ def test_stored_outputs_have_no_terminal_codes(path):
     for cell in cells(path):
         printed = "".join("".join(out.get("text", "")) for out in cell.get("outputs", ()))
         assert "\x1b" not in printed, code_of(cell)
+
+
+def test_the_list_of_questions_names_each_exercise_once():
+    page = (ROOT / "docs" / "course.md").read_text(encoding="utf-8")
+    _, questions = page.split("## Questions that lectures ask")
+    named = re.findall(r"\d+\.\d+", "".join(re.findall(r"\|([\d., ]+)\|$", questions, re.MULTILINE)))
+    exercises = [number for path in CHAPTERS for number in solutions(path)]
+    assert sorted(named) == sorted(exercises)
