@@ -111,7 +111,7 @@ def _unit(vectors):
 
 
 def read_word_vectors(path: str | Path, vocabulary: str | Path | None = None) -> WordVectors:
-    """Reads word vectors from a file, which may be compressed (.gz or .xz).
+    """Reads word vectors from a file. Text and binary files may be compressed (.gz or .xz).
 
     Args:
         path: str or Path. The text format of GloVe ("word 0.1 0.2 ..." on each line) or word2vec (the same, after a
@@ -129,6 +129,8 @@ def read_word_vectors(path: str | Path, vocabulary: str | Path | None = None) ->
     """
     name = Path(path).name.lower().removesuffix(".gz").removesuffix(".xz")
     if name.endswith(".npy"):
+        if name != Path(path).name.lower():
+            raise UserError(f"{path}: unpack the array first. Only text files and .bin files are read compressed.")
         words, vectors = _read_array(Path(path), vocabulary)
     elif vocabulary is not None:
         raise UserError(f"{path}: only an array (.npy) needs a list of words. Leave it out.")

@@ -1,5 +1,6 @@
 """Measures a fine-tuned classifier on rows that it was not trained on, and writes it as a zoo entry."""
 
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -214,6 +215,7 @@ def write_classifier(folder, finetuned, report, *, start, facts, data, language=
     classifier, task = finetuned.classifier, finetuned.task
     teacher = finetuned.settings["teacher"]
     (start, behind), (teacher, behind_teacher) = (_name_and_data(model) for model in (start, teacher))
+    vectors = finetuned.settings["vectors"] and Path(finetuned.settings["vectors"]).name
     of_files = classifier.input.is_file
     began = "random weights" if start == FROM_NOTHING else f"`{start}`"
     began += f" and distilled from `{teacher}`" if teacher else ""
@@ -236,7 +238,13 @@ def write_classifier(folder, finetuned, report, *, start, facts, data, language=
             ),
             *(report.warnings or ()),
         ],
-        "training": {**finetuned.settings, "start": start, "teacher": teacher, "history": finetuned.result.history},
+        "training": {
+            **finetuned.settings,
+            "start": start,
+            "teacher": teacher,
+            "vectors": vectors,
+            "history": finetuned.result.history,
+        },
     }
     examples = finetuned.validation if test is None else test
     return write_measured(folder, classifier, report, examples, metrics, language=language, overwrite=overwrite)

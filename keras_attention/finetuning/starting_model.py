@@ -4,10 +4,12 @@ from dataclasses import replace
 from typing import NamedTuple
 
 import keras
+import numpy as np
 
 from keras_attention.data.tables.label_task import spelling_key
+from keras_attention.data.word_embeddings import set_embeddings
+from keras_attention.data.word_vectors import WordVectors, read_word_vectors
 from keras_attention.finetuning.settings import DEFAULT_START, MOST_TOKENS
-from keras_attention.finetuning.word_embeddings import read_vectors_for, set_embeddings
 from keras_attention.models.shared import check_pattern
 from keras_attention.pipelines.base import load_pipeline
 from keras_attention.support.errors import UserError, quoted
@@ -222,7 +224,7 @@ def _new_classifier(start, num_labels, settings, texts):
     """A network with random weights, and a tokenizer trained on the texts; None for inputs that need none."""
     architecture, network, tokenizer = start.architecture, start.architecture.model_class(), None
     sizes = {**network.presets[settings.size], **start.implied, **_changes(start, settings)}
-    vectors = read_vectors_for(architecture, settings)
+    vectors = _read_vectors(architecture, settings)
     if vectors is not None:
         sizes["embedding_dim"] = vectors.vectors.shape[1]
     if architecture.task.tokenizers:
@@ -234,8 +236,31 @@ def _new_classifier(start, num_labels, settings, texts):
     model.build()
     model.has_random_weights = True  # see `label_training.learns_from_trained`
     if vectors is not None:
-        model.known_words = set_embeddings(model, tokenizer, vectors, texts)  # for a report before the training
+        token_ids = np.concatenate(tokenizer.encode(texts))
+        # For a report before the training:
+        model.known_words = set_embeddings(model.token_embedding, tokenizer, vectors, token_ids)
     return model, tokenizer
+
+
+def _read_vectors(architecture, settings, entry=None) -> WordVectors | None:
+    """The word vectors that the settings name, or None.
+
+    Args:
+        architecture: Architecture of the classifier.
+        settings: FinetuneSettings.
+        entry: Entry of the start with trained weights, or None.
+
+    Raises:
+        UserError: if the start has trained embeddings, the network does not choose the width of its embeddings, or the
+            file cannot be read.
+    """
+    if settings.vectors is None:
+        return None
+    if entry is not None:
+        raise UserError("--vectors is for a network with random weights, such as --network han. Leave out --from.")
+    if "embedding_dim" not in architecture.settings:
+        raise UserError(f"--vectors needs --network han, lstm, gru or lstmn. Found: a {architecture.name}")
+    return read_word_vectors(settings.vectors)
 
 
 def _trained_classifier(start, num_labels, settings, head):
@@ -243,7 +268,7 @@ def _trained_classifier(start, num_labels, settings, head):
     `FinetunableNetwork.from_trained`.
     """
     folder, known = start.entry.folder, start.entry.config["model"]
-    read_vectors_for(start.architecture, settings, start.entry)
+    _read_vectors(start.architecture, settings, start.entry)
     changes = _changes(start, settings)
     longest = known.get("max_length")
     if longest and settings.max_tokens and settings.max_tokens > longest:

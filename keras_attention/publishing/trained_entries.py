@@ -44,7 +44,8 @@ def write_trained(folder, translator, data, *, description, settings, seed, resu
     sources = list(dict.fromkeys(data.test[0]))
     sources = sources[:: max(1, len(sources) // EXAMPLES)][:EXAMPLES]  # short and long ones, if sorted by length
     outputs = translator.translate(sources)
-    settings = {**settings, "out": Path(folder).name, "data_dir": Path(settings.get("data_dir", "")).name}
+    names = {name: Path(settings[name]).name for name in ("data_dir", "vectors") if name in settings}
+    settings = {**settings, "out": Path(folder).name, **names}
     settings["extra"] = [Path(path).name for path in settings.get("extra", ())]
     before = start.metrics if start else {"command": "", "commit": "", "minutes": 0.0}
     metrics = {

@@ -1,5 +1,6 @@
 """Fine-tuning asks the network for its vector, head and layer groups: recurrent networks from a table to answers."""
 
+import gzip
 import json
 import urllib.request
 from dataclasses import replace
@@ -205,16 +206,33 @@ def test_a_recurrent_classifier_has_labels_but_no_vectors(tmp_path):
     assert tiny_classifier(num_layers=1).has_attention
 
 
-WORDS = "the -1 0.5 2\nfilm 0.25 -3 1\nfine 7 7 7\n"
+WORDS = {"the": [-1, 0.5, 2], "film": [0.25, -3, 1], "fine": [7, 7, 7]}
 
 
-@pytest.mark.parametrize("network", ["lstm", "han"])
-def test_word_vectors_are_the_first_embeddings(network, tmp_path):
-    (tmp_path / "vectors.txt").write_text(WORDS, encoding="utf-8")
+def word_vectors(folder, ending):
+    """Writes `WORDS` in the format of an ending; returns the path."""
+    path = folder / f"vectors{ending}"
+    lines = "".join(f"{word} {' '.join(map(str, vector))}\n" for word, vector in WORDS.items())
+    header = f"{len(WORDS)} 3\n"
+    if ending == ".npy":
+        np.save(path, np.array(list(WORDS.values())))
+        path.with_suffix(".txt").write_text("\n".join(WORDS))
+    elif ending == ".bin":
+        rows = (word.encode() + b" " + np.array(vector, "<f4").tobytes() for word, vector in WORDS.items())
+        path.write_bytes(header.encode() + b"".join(rows))
+    else:
+        pack = gzip.compress if ending == ".txt.gz" else bytes
+        path.write_bytes(pack((header * (ending == ".vec") + lines).encode()))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("network", "ending"), [("lstm", ".txt"), ("han", ".txt.gz"), ("gru", ".vec"), ("lstmn", ".bin"), ("han", ".npy")]
+)
+def test_word_vectors_are_the_first_embeddings(network, ending, tmp_path):
     messages = []
-    settings = FinetuneSettings(
-        network=network, vectors=str(tmp_path / "vectors.txt"), vocabulary_size=67, size="tiny", jit_compile=False
-    )
+    vectors = str(word_vectors(tmp_path, ending))
+    settings = FinetuneSettings(network=network, vectors=vectors, vocabulary_size=67, size="tiny", jit_compile=False)
     prepared = prepare(examples("binary", 60), None, None, settings, notify=messages.append)
     pieces = prepared.classifier.tokenizer.vocabulary
     table = np.asarray(prepared.classifier.model.token_embedding.embeddings)
@@ -227,6 +245,14 @@ def test_word_vectors_are_the_first_embeddings(network, tmp_path):
     assert f"3 of {len(pieces)} tokens have one" in line
     assert f"The other {len(pieces) - 3} start" in line
     assert "Frequent ones without: " in line
+
+
+def test_the_card_has_the_name_of_the_vectors_without_their_folder(tmp_path, capsys):
+    table, out = write_csv(tmp_path / "train.csv", examples("binary", 60)), tmp_path / "mine"
+    flags = ("--network", "lstm", "--vectors", str(word_vectors(tmp_path, ".txt")), "--epochs", "1", "--out", str(out))
+    assert main(["finetune", table, *TABLE, *flags]) == 0
+    assert json.loads((out / "metrics.json").read_text())["training"]["vectors"] == "vectors.txt"
+    assert "Word vectors: 3 of " in capsys.readouterr().out
 
 
 def test_documents_are_no_pairs():

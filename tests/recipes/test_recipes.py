@@ -537,6 +537,48 @@ def test_bert_is_pre_trained_further(run, tmp_path):
     assert [epoch["steps"] for epoch in metrics["training"]["history"]] == [3, 6]
 
 
+RECURRENT = TRANSLATION.with_name("rnn_attention.py")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("tied", ["all", "target"])
+def test_a_translator_starts_from_word_vectors(run, tmp_path, tied):
+    rows = (f"{english}\t{german}\n" for english, german in zip(ENGLISH, GERMAN, strict=True))
+    Path("pairs.tsv").write_text("".join(rows), encoding="utf-8")
+    words = ("A", "The", "dog", "girl", "man", "ein", "mann")  # the last two are no sources
+    Path("vectors.txt").write_text("".join(f"{word} {len(word)} 0 1\n" for word in words), encoding="utf-8")
+    files = ("--data=pairs.tsv", f"--vectors={tmp_path / 'vectors.txt'}", "--embedding-dim=3", "--out=mine")
+    code, out, _ = run(RECURRENT, "--smoke", *files, f"--tie-embeddings={tied}", "--learning-rate=1e-9")
+    assert code == 0
+    (line,) = [line for line in out.splitlines() if line.startswith("Word vectors: ")]
+    assert " tokens have one, which are " in line
+    translator = ka.load(tmp_path / "mine")
+    assert (translator.model.source_embedding is translator.model.target_embedding) == (tied == "all")
+    token_ids = translator.source_tokenizer.encode(["A girl"])[0]
+    assert translator.source_tokenizer.tokens(token_ids)[0] == "▁A"
+    np.testing.assert_allclose(
+        np.asarray(translator.model.source_embedding.embeddings)[token_ids[0]], [1, 0, 1], atol=1e-3
+    )
+    made = json.loads((tmp_path / "mine" / "metrics.json").read_text(encoding="utf-8"))
+    assert made["training"]["vectors"] == "vectors.txt"
+    assert str(tmp_path) not in made["command"]
+
+
+def test_word_vectors_that_do_not_fit(complains):
+    Path("vectors.txt").write_text("dog 1 2 3\n")
+    Path("wrong.txt").write_text("dog 1 2 3\ncat 1 nan 3\n")
+
+    def error(*arguments):
+        return complains(RECURRENT, "--smoke", *arguments)
+
+    own = ("--data=pairs.tsv", "--embedding-dim=3")
+    assert "Pass --embedding-dim 3" in error("--data=pairs.tsv", "--vectors=vectors.txt")
+    assert "not finite" in error(*own, "--vectors=wrong.txt")
+    assert "nowhere.txt" in error(*own, "--vectors=nowhere.txt")
+    for other in ("--data=dates", "--from=first", "--encoded=pairs.npz", "--encode-to=pairs.npz"):
+        assert "`vectors` are for new embeddings of words" in error(*own, "--vectors=vectors.txt", other)
+
+
 @pytest.mark.thorough
 def test_two_files_and_a_start_from_what_was_trained_on_them(run, tmp_path):
     Path("a.en").write_text("\n".join(ENGLISH), encoding="utf-8")

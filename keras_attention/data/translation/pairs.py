@@ -20,6 +20,7 @@ from keras_attention.data.translation.parallel_corpus import (
 from keras_attention.support.errors import UserError
 from keras_attention.support.flags import setting
 from keras_attention.tokenizers import CharacterTokenizer, SentencePieceTokenizer
+from keras_attention.tokenizers.special_tokens import END_ID
 
 MULTI30K_LANGUAGES = ("en", "de", "fr", "cs")
 MULTI30K_SPLITS = ("train", "val", "test_2016_flickr")
@@ -270,6 +271,12 @@ class TranslationPairs(NamedTuple):
     sizes: tuple
     texts: TranslationData | None = None
     tokenizers: tuple | None = None
+
+    def token_ids(self, both_sides=False):
+        """int32 array (N,), the tokens of all training sentences without END: of the sources, or of both sides."""
+        corpus = self.corpora[0]
+        token_ids = np.concatenate([side.values for side in (corpus.source, corpus.target)[: 1 + both_sides]])
+        return token_ids[token_ids != END_ID]
 
     def save(self, path):
         """Writes the token ids, for a machine without TensorFlow; see `load_pairs`."""
