@@ -18,7 +18,6 @@ token of the test pairs. Float32, with XLA but for lengths. `--docs` writes tabl
 
 import argparse
 import bisect
-import json
 import math
 import os
 import random
@@ -26,6 +25,8 @@ import re
 import statistics
 import time
 from pathlib import Path
+
+from stored_results import cell, store_results, stored_results
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
@@ -306,34 +307,6 @@ def settings_of(options):
     return {"study": options.study, "data": options.data.name} | {name: getattr(options, name) for name in names}
 
 
-def stored_results(options):
-    """The results of finished trainings: a dict from variant to dict from seed to measurements.
-
-    Raises:
-        UserError: if the file has results of another study, of other data or of other settings.
-    """
-    if not options.out.exists():
-        return {}
-    try:
-        stored = json.loads(options.out.read_text(encoding="utf-8"))
-        before, results = stored["settings"], stored["results"]
-    except (ValueError, KeyError, TypeError) as error:
-        raise UserError(f"{options.out}: not a file of this command. Choose another --out.") from error
-    for name, value in settings_of(options).items():
-        if before.get(name) != value:
-            raise UserError(
-                f"{options.out} has results with {name}={before.get(name)}; the command has {name}={value}. "
-                "Give the same settings, or another --out."
-            )
-    return results
-
-
-def cell(values, digits=1):
-    """Mean and range as text."""
-    texts = [f"{value:.{digits}f}" for value in (statistics.mean(values), min(values), max(values))]
-    return texts[0] if len(values) == 1 else f"{texts[0]} ({texts[1]} to {texts[2]})"
-
-
 def table(results, options):
     """The results as lines of Markdown: the mean, and the least and greatest value of the seeds."""
     columns = {"BLEU": lambda one: one["BLEU"]}
@@ -414,7 +387,7 @@ def main(arguments=None):
     for name, value in STUDIES[options.study][1].items():
         setattr(options, name, value if getattr(options, name) is None else getattr(options, name))
 
-    results = stored_results(options)
+    results = stored_results(options.out, settings_of(options))
     train_pairs, test_pairs = split(list(zip(*read_tsv(options.data), strict=True)), options)
     tokenizer = SentencePieceTokenizer.train([text for pair in train_pairs for text in pair], options.vocabulary_size)
     print(f"{len(train_pairs):,} training pairs, {len(test_pairs):,} test pairs, {tokenizer.vocabulary_size:,} pieces")
@@ -428,8 +401,7 @@ def main(arguments=None):
                 continue
             measured = measure(*how, seed, (train_pairs, test_pairs, tokenizer), options)
             results.setdefault(name, {})[str(seed)] = measured
-            with whole_file(options.out) as file:
-                json.dump({"settings": settings_of(options), "results": results}, file, indent=1)
+            store_results(options.out, settings_of(options), results)
             facts = ", ".join(f"{fact} {measured[fact]}" for fact in ("BLEU", "loss", "seconds", "example"))
             print(f"{name}, seed {seed}: {facts}", flush=True)
     results = {name: results[name] for name in names}

@@ -1,27 +1,33 @@
 """LSTM and LSTMN as classifiers of sentences: accuracy of equal widths, over several seeds.
 
     python benchmarks/recurrent_classifiers.py --train fiveclass.train.txt.gz --test fiveclass.dev.txt.gz
+    python benchmarks/recurrent_classifiers.py --train ... --test ... --vectors glove.txt --seeds 1 2 3 4 5 --out r.json
     python benchmarks/recurrent_classifiers.py --train trees.txt --test trees.txt --epochs 1 --seeds 1 --width 8
 
 Files have one tree per line in the brackets of the Penn Treebank, with the classes as labels, like the Stanford
 Sentiment Treebank (Socher et al. 2013). The networks train on all phrases of the training sentences, and are tested on
 sentences only. A tenth of the training sentences, with their phrases, is held out; the weights of the epoch that is
-best on them are tested. The classifier of Cheng, Dong & Lapata (2016), section 5.2, has pre-trained word vectors; here
-they start random, which costs both networks some points. The mean of the outputs of a sentence goes into two dense
-layers.
+best on them are tested. The mean of the outputs of a sentence goes into two dense layers.
+
+The classifier of Cheng, Dong & Lapata (2016), section 5.2, starts from pre-trained word vectors. Without --vectors,
+they start random here. With --vectors, the embeddings have the width of the vectors, and all words of both files that
+have a vector are known; other words are known if they occur twice in training. All embeddings are trained. With --out,
+each finished training is stored, and the same command goes on after the last.
 """
 
 import argparse
 import gzip
 import random
 import re
-import statistics
 from collections import Counter
 from pathlib import Path
 
 import numpy as np
+from stored_results import cell, store_results, stored_results
 
 from keras_attention.cli.main import guarded
+from keras_attention.data.word_embeddings import embedding_table
+from keras_attention.data.word_vectors import read_word_vectors
 from keras_attention.support.errors import UserError
 
 UNKNOWN, BUCKETS = 1, (4, 8, 16, 24, 32, 64)  # 0 is padding; lengths of padded phrases
@@ -70,24 +76,42 @@ def accuracy(model, groups):
     return 100 * float(np.concatenate(right).mean())
 
 
-def run(cell, seed, trees, test, options):
-    """Trains one classifier; its accuracy on the test sentences at the best epoch, and its number of weights."""
+def known_words(trees, train, test, vectors):
+    """The words that have an id, in the order of their ids, which begin after UNKNOWN."""
+    counts = Counter(word for tree in train for word in tree[-1][1])
+    words = {word for word, count in counts.items() if count > 1}
+    if vectors is not None:
+        words |= {word for tree in (*trees, *test) for word in tree[-1][1] if vectors.place(word) is not None}
+    return sorted(words)
+
+
+def run(kind, seed, data, options):
+    """Trains one classifier; a dict with its accuracy on the test sentences at the best epoch, and its sizes."""
     import keras
 
     from keras_attention.models import RecurrentClassifier
 
+    trees, test, vectors = data
     keras.utils.set_random_seed(seed)
     shuffled = random.Random(seed).sample(trees, len(trees))
-    held_out, train = np.split(np.arange(len(trees)), [max(1, len(trees) // 10)])
-    examples = [phrase for i in train for phrase in shuffled[i]]
-    counts = Counter(word for i in train for word in shuffled[i][-1][1])
-    words = {word: 2 + place for place, (word, count) in enumerate(sorted(counts.items())) if count > 1}
-    classes = 1 + max(label for label, _ in examples)
-    model = RecurrentClassifier(2 + len(counts), options.width, classes, cell=cell, dropout=options.dropout)
+    held_out = max(1, len(trees) // 10)
+    train = shuffled[held_out:]
+    examples = [phrase for tree in train for phrase in tree]
+    vocabulary = known_words(trees, train, test, vectors)
+    words = {word: UNKNOWN + 1 + place for place, word in enumerate(vocabulary)}
+    sizes = {"hidden_dim": options.width, "num_labels": 1 + max(label for label, _ in examples)}
+    if vectors is not None:
+        sizes["embedding_dim"] = vectors.vectors.shape[1]
+    model = RecurrentClassifier(UNKNOWN + 1 + len(vocabulary), **sizes, cell=kind, dropout=options.dropout)
     model.build()
+    result = {"words": len(vocabulary), "parameters": model.count_params()}
+    if vectors is not None:
+        table, known = embedding_table([None, None, *vocabulary], vectors)
+        model.token_embedding.embeddings.assign(table)
+        result["words with a vector"] = int(known.sum())
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
     model.compile(keras.optimizers.Adam(options.rate, clipnorm=1.0), loss, jit_compile=True)
-    watched = list(padded_groups([shuffled[i][-1] for i in held_out], words))
+    watched = list(padded_groups([tree[-1] for tree in shuffled[:held_out]], words))
     tested = list(padded_groups([tree[-1] for tree in test], words))
     batches = [
         (ids[first : first + options.rows], labels[first : first + options.rows])
@@ -100,9 +124,9 @@ def run(cell, seed, trees, test, options):
         for ids, labels in batches:
             model.train_on_batch({"token_ids": ids}, labels)
         best = max(best, (accuracy(model, watched), accuracy(model, tested)), key=lambda scores: scores[0])
-    if options.picture and cell == "lstmn":
+    if options.picture and kind == "lstmn":
         draw_links(model, words, test, options.picture)
-    return best[1], model.count_params()
+    return {"held-out accuracy": round(best[0], 2), "accuracy": round(best[1], 2)} | result
 
 
 LINKED_WORDS = range(9, 13)
@@ -130,14 +154,29 @@ def main(arguments=None):
     parser.add_argument("--rate", type=float, default=1e-3, help="of Adam")
     parser.add_argument("--dropout", type=float, default=0.3)
     parser.add_argument("--picture", type=Path, help="draws the words that each word of a sentence recalls (LSTMN)")
+    parser.add_argument("--vectors", type=Path, help="GloVe or word2vec file; the first embeddings of words")
+    parser.add_argument("--out", type=Path, help="JSON file of the results")
     options = parser.parse_args(arguments)
     trees, test = read_trees(options.train), read_trees(options.test)
+    vectors = read_word_vectors(options.vectors) if options.vectors else None
     print(f"{len(trees):,} training sentences, {sum(map(len, trees)):,} phrases, {len(test):,} test sentences")
-    for cell in options.cells:
-        runs = [run(cell, seed, trees, test, options) for seed in options.seeds]
-        scores = [score for score, _ in runs]
-        mean, each = statistics.mean(scores), ", ".join(f"{score:.1f}" for score in scores)
-        print(f"{cell}: accuracy {mean:.1f} ({each}), {runs[0][1]:,} parameters", flush=True)
+    settings = {name: getattr(options, name) for name in ("width", "epochs", "rows", "rate", "dropout")}
+    settings |= {name: path and path.name for name in ("train", "test", "vectors") for path in [getattr(options, name)]}
+    results = stored_results(options.out, settings) if options.out else {}
+    for seed in options.seeds:
+        for kind in options.cells:
+            if str(seed) in results.get(kind, {}):
+                continue
+            result = run(kind, seed, (trees, test, vectors), options)
+            results.setdefault(kind, {})[str(seed)] = result
+            if options.out:
+                store_results(options.out, settings, results)
+            print(f"{kind}, seed {seed}: {', '.join(f'{name} {value}' for name, value in result.items())}", flush=True)
+    for kind in options.cells:
+        each = list(results[kind].values())
+        scores = [result["accuracy"] for result in each]
+        listed = ", ".join(f"{score:.1f}" for score in scores)
+        print(f"{kind}: accuracy {cell(scores)}, of each seed {listed}; {each[0]['parameters']:,} parameters")
 
 
 if __name__ == "__main__":

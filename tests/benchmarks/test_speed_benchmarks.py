@@ -15,6 +15,7 @@ import pytest
 from zoo.tiny_bert import LABELS, TEXTS, task, tiny_classifier, tiny_mask_filler, write_tiny
 from zoo.tiny_entry import METRICS, tiny_parts, write_tiny_entry
 
+from keras_attention.data.word_vectors import WordVectors
 from keras_attention.support.cores import available_cores
 from keras_attention.support.errors import UserError
 from keras_attention.zoo.entry_io import load_entry
@@ -385,6 +386,52 @@ def test_all_phrases_of_a_tree_are_read(monkeypatch):
             phrases(line)
 
 
+def test_recurrent_classifiers_know_the_words_that_have_a_vector(monkeypatch):
+    monkeypatch.syspath_prepend(BENCHMARKS)
+    from recurrent_classifiers import known_words
+
+    train, held_out, test = ([[(2, words.split())]] for words in ("it works it", "well works rare", "often strange"))
+    trees = [*train, *held_out]
+    assert known_words(trees, train, test, None) == ["it"]
+    vectors = WordVectors(["works", "well", "often", "elsewhere"], np.ones((4, 3), "float32"))
+    assert known_words(trees, train, test, vectors) == ["it", "often", "well", "works"]
+
+
+def test_recurrent_classifiers_go_on_after_the_last_result(tmp_path, monkeypatch, capsys):
+    monkeypatch.syspath_prepend(BENCHMARKS)
+    import recurrent_classifiers
+
+    (tmp_path / "trees.txt").write_text("(3 (2 It) (4 works))\n", encoding="utf-8")
+    (tmp_path / "vectors.txt").write_text("it 1 2 3\n", encoding="utf-8")
+    trained = []
+
+    def run(kind, seed, data, options):
+        trained.append((kind, seed, len(data[2])))
+        return {"accuracy": 40.0 + seed, "parameters": 1234}
+
+    monkeypatch.setattr(recurrent_classifiers, "run", run)
+    names = {"train": "trees.txt", "test": "trees.txt", "vectors": "vectors.txt", "out": "results.json"}
+    files = [word for name, file in names.items() for word in (f"--{name}", str(tmp_path / file))]
+    recurrent_classifiers.main([*files, "--seeds", "1", "--cells", "lstm"])
+    recurrent_classifiers.main([*files, "--seeds", "1", "2"])
+    assert trained == [("lstm", 1, 1), ("lstmn", 1, 1), ("lstm", 2, 1), ("lstmn", 2, 1)]
+    assert "lstm: accuracy 41.5 (41.0 to 42.0), of each seed 41.0, 42.0; 1,234 parameters" in capsys.readouterr().out
+    with pytest.raises(UserError, match="has results with epochs=5; the command has epochs=7"):
+        recurrent_classifiers.main([*files, "--epochs", "7"])
+
+
+@pytest.mark.slow
+def test_recurrent_classifiers_start_from_word_vectors(tmp_path):
+    trees = "(3 (2 It) (4 (4 works) (2 well)))\n(1 (2 It) (0 (0 fails) (2 often)))\n" * 5
+    (tmp_path / "trees.txt").write_text(trees, encoding="utf-8")
+    (tmp_path / "vectors.txt").write_text("it 1 2 3\nworks 0 0 1\n", encoding="utf-8")
+    files = ("--train", tmp_path / "trees.txt", "--test", tmp_path / "trees.txt", "--vectors", tmp_path / "vectors.txt")
+    sizes = ("--seeds", 1, "--width", 7, "--epochs", 1, "--rows", 16, "--cells", "lstm")
+    _, line, _ = lines_of("recurrent_classifiers.py", *files, *sizes)
+    assert "words 5, parameters " in line
+    assert line.endswith("words with a vector 2")
+
+
 @pytest.mark.thorough
 def test_a_recurrent_classifier_learns(tmp_path):
     trees = "(3 (2 It) (4 (4 works) (2 well)))\n(1 (2 It) (0 (0 fails) (2 often)))\n" * 20
@@ -392,7 +439,7 @@ def test_a_recurrent_classifier_learns(tmp_path):
     files = ("--train", tmp_path / "trees.txt", "--test", tmp_path / "trees.txt", "--seeds", 1, "--width", 7)
     training = ("--epochs", 15, "--rate", 3e-2, "--dropout", 0, "--rows", 16)
     picture = tmp_path / "links.png"
-    first, last = lines_of("recurrent_classifiers.py", *files, *training, "--cells", "lstmn", "--picture", picture)
+    first, _, last = lines_of("recurrent_classifiers.py", *files, *training, "--cells", "lstmn", "--picture", picture)
     assert picture.stat().st_size > 1000
     assert first == "40 training sentences, 200 phrases, 40 test sentences"
-    assert last.startswith("lstmn: accuracy 100.0 (100.0), ")
+    assert last.startswith("lstmn: accuracy 100.0, of each seed 100.0; ")
