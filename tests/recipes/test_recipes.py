@@ -509,12 +509,17 @@ def test_a_model_of_proteins_resumes_after_ctrl_c(run, monkeypatch):
 
 
 def test_files_that_are_no_proteins(complains):
+    """With too few residues, the report failed behind the training."""
     Path("a.fasta").write_text(">a\nMKVL1\n", encoding="utf-8")
     Path("b.fasta").write_text(">a\nMKVL\n", encoding="utf-8")
     path, flags = BERT["bert_pretrain"], ("--smoke", "--alphabet=protein")
     assert "a.fasta, line 1, protein 'a': Expected a protein" in complains(path, *flags, "--text=a.fasta")
     assert "1 protein in 1 cluster of similar ones" in complains(path, *flags, "--text=b.fasta")
     assert "there is no such file" in complains(path, *flags, "--text=c.fasta")
+    Path("x.fasta").write_text("".join(f">p{i}\n{'X' * (50 + i)}\n" for i in range(60)), encoding="utf-8")
+    Path("few.fasta").write_text(">a\nMKVLAA\n>b\nGGGPPP\n>c\nWWWKKK\n", encoding="utf-8")
+    assert "The train part has 0 known amino acids of" in complains(path, *flags, "--text=x.fasta")
+    assert "part has 6 known amino acids of 1 protein." in complains(path, *flags, "--text=few.fasta")
     assert "leave out --validation" in complains(path, *flags, "--text=b.fasta", "--validation=b.fasta")
     assert "leave out --validation and --next-sentence" in complains(path, *flags, "--next_sentence")
 

@@ -12,7 +12,7 @@ from keras_attention.data.prose.documents import PackedSequences, docstrings, en
 from keras_attention.data.proteins.protein_files import read_proteins, rule_proteins
 from keras_attention.data.proteins.similarity_split import split_by_similarity
 from keras_attention.support.atomic_files import check_holds_only, whole_folder
-from keras_attention.support.errors import UNREADABLE, UserError
+from keras_attention.support.errors import UNREADABLE, UserError, counted
 from keras_attention.support.flags import setting
 from keras_attention.tokenizers import AminoAcidTokenizer, WordPieceTokenizer, load_tokenizer
 
@@ -23,6 +23,7 @@ SETS, OPTIONAL_SET = ("train", "validation", "test"), "test"
 PAIRS = ("segment_ids", "is_next")  # arrays of sequences with two texts
 SMOKE_FILES, SMOKE_DOCUMENTS = 20, 100
 RULE_PROTEINS = 900
+LEAST_RESIDUES = 200  # of a part of the proteins; with fewer, scores say nothing, and some amino acids are never hidden
 
 
 @dataclass(frozen=True)
@@ -120,6 +121,13 @@ def _load_proteins(config):
     residues = [protein.residues for protein in proteins]
     parts = split_by_similarity(residues, [config.validation_split] * 2)  # the test is as large as the validation
     tokenizer = AminoAcidTokenizer()
+    for name, part in zip(SETS, parts, strict=True):
+        known = sum(int(np.isin(ids, tokenizer.amino_acid_ids).sum()) for ids in tokenizer.encode(part))
+        if known < LEAST_RESIDUES:
+            raise UserError(
+                f"The {name} part has {counted(known, 'known amino acid')} of {counted(len(part), 'protein')}. Expected: "
+                f"{LEAST_RESIDUES:,} or more; give more proteins with --text, or another --validation-split."
+            )
     return Prose(tokenizer, *(encode_documents(part, tokenizer, config.max_tokens) for part in parts))
 
 
