@@ -1,10 +1,23 @@
-"""Items that a translation must keep: numbers, addresses, placeholders, tags and emoji; and stand-ins for them."""
+"""Items that a translation must keep: numbers, amounts, addresses, placeholders, tags and emoji; stand-ins for them."""
 
 import functools
 import re
 import unicodedata
 from collections import Counter
 from typing import NamedTuple
+
+from keras_attention.pipelines.search.amounts import (
+    AMOUNT,
+    AMOUNT_IN_WORDS,
+    CURRENCY_IN_ANSWERS,
+    DEBT,
+    MONEY_BESIDE,
+    SIGN,
+    SYMBOL,
+    amount_in_answers,
+    currency_differs,
+    powers_differ,
+)
 
 EMOJI = (
     "[\U0001f1e6-\U0001f1ff]{2}"  # a flag
@@ -17,7 +30,6 @@ EMAIL = r"(?<![\w.+-])[\w.+-]{1,64}@(?:\w[\w-]{0,62}\.){1,9}\w[\w-]{0,62}"
 PLACEHOLDER = r"\{\{[^{}\n]{0,80}\}\}|\$?\{[^{}\s]{0,80}\}|%\(\w+\)[sdif]|(?<![\w%])%(?:\d+\$)?[sdif@](?!\w)"
 TAG = r"</?[A-Za-z][^<>\n]{0,999}>"
 ITEM = re.compile(f"(?P<tag>{TAG})|(?P<name>{ADDRESS}|{EMAIL}|{PLACEHOLDER})|(?P<emoji>{EMOJI})")
-SIGN = r"(?<![\w.,)\u00a0-])[-\u2212](?=\d)"
 # A telephone number; or a number with its sign and separators, such as 17:45, and the letters of a code, such as B12.
 NUMBER = re.compile(
     rf"\+\d{{1,3}}(?:[ /-]?\(?\d+\)?)+|(?:(?<![^\W_])[A-Z]{{1,4}}-?|{SIGN})?\d+(?:[.,:/'’\u00a0\u202f-]?\d+)*"
@@ -37,34 +49,6 @@ NUMBER_WORDS = {
 NUMBER_WORDS = {
     code: [re.compile(f"(?<!\\w)(?:{word})(?!\\w)", re.IGNORECASE) for word in words.split()]
     for code, words in NUMBER_WORDS.items()
-}
-# Of a currency's sign: its words in amounts of a source, and further ones that may stand for it in an answer.
-CURRENCY_WORDS = {
-    "€": ("euros?|eur", ""),
-    "$": ("dollars?|usd", "|bucks?"),
-    "£": ("pounds?|pfund|gbp", "|livres?|quid|sterling"),
-    "¥": ("yens?|jpy", "|yuans?|cny|rmb"),
-}
-CURRENCY_IN_ANSWERS = {
-    "de": {"€": "Euro", "$": "Dollar", "£": "Pfund", "¥": "Yen"},
-    "en": {"€": "euros", "$": "dollars", "£": "pounds", "¥": "yen"},
-    "fr": {"€": "euros", "$": "dollars", "£": "livres", "¥": "yens"},
-}
-# Begun only where a number begins, and possessive: so long numbers are searched in linear time.
-PRICE = "(?<!\\d)(?<!\\d[.,'’\u00a0\u202f])\\d++(?:[.,'’\u00a0\u202f]\\d++)*+"
-SIGNS = f"[{''.join(CURRENCY_WORDS)}]"
-PRICED_WORDS = f"(?i:{'|'.join(words for words, _ in CURRENCY_WORDS.values())})\\b"
-AMOUNT = rf"(?:(?<![^\W_])[A-Z]{{1,3}}|(?<![^\W_])){SIGNS}\s?{PRICE}|{PRICE}\s?{SIGNS}(?!\d)"  # $5, US$5, 5 $
-AMOUNT_IN_WORDS = rf"(?P<price>{PRICE})\s(?P<currency>{PRICED_WORDS})"
-# An amount in whose place a model has seen a part of a word or a time of the day, or which has two currencies.
-NO_AMOUNT = re.compile(rf"(?:{AMOUNT})(?:[^\W\d]|\s?(?:Uhr|heures?|o'clock|{PRICED_WORDS})\b|\s?{SIGNS}(?!\s?\d))")
-AMOUNTS = {  # a number beside the sign, or before the word
-    sign: re.compile(f"{re.escape(sign)}\\s?\\d|\\d\\s?(?:{re.escape(sign)}|(?:{words})\\b)", re.IGNORECASE)
-    for sign, (words, _) in CURRENCY_WORDS.items()
-}
-CURRENCY_NAMES = {
-    sign: re.compile(f"{re.escape(sign)}|(?<![^\\W\\d])(?:{words}{others})\\b", re.IGNORECASE)
-    for sign, (words, others) in CURRENCY_WORDS.items()
 }
 STAND_INS = {  # what small models copy best, as measured by benchmarks/kept_items.py
     "number": ["20", "100", "25", "2013", "40", "30", "80", "50", "200", "60", "70", "300"],
@@ -89,14 +73,14 @@ class Guard(NamedTuple):
         plain: str, the sentence without tags and emoji, which is what the model reads.
         marks: list of Mark, the tags and emoji.
         names: re.Pattern of names that stay as they are, or None.
-        target_language: str or None, a code such as "de".
+        languages: pair of str or None, the codes of source and target, such as "de".
     """
 
     sentence: str
     plain: str
     marks: list[Mark]
     names: re.Pattern | None = None
-    target_language: str | None = None
+    languages: tuple[str | None, str | None] = (None, None)
 
     def masked(self, attempt):
         """The text for a search, and the stand-ins in it.
@@ -114,7 +98,7 @@ class Guard(NamedTuple):
             waiting[kind] = [name for name in names[turn:] + names[:turn] if name not in self.plain]
 
         def replace(match):
-            item = self._amount_in_answers(match) or match[0]
+            item = amount_in_answers(match[0], *self.languages) if match.groupdict().get("amount") else match[0]
             kind = "number" if match["name"] is None else "name"
             if kind == "number" and attempt == 0:
                 return item
@@ -132,8 +116,8 @@ class Guard(NamedTuple):
             (match.span(), item)
             for stand_in, item in pairs
             for match in re.finditer(
-                rf"(?:{SIGNS}\s?)?(?<!\w){stand_in}(?!\d)(?:\s?(?:{SIGNS}|{PRICED_WORDS}))?"
-                if _is_amount(item)
+                rf"(?:{SYMBOL}\s?)?(?<!\w){stand_in}(?!\d)(?:\s?{MONEY_BESIDE})?"
+                if stand_in.isdigit() and re.search(MONEY_BESIDE, item)
                 else rf"(?<!\w){stand_in}(?!\d)",
                 answer,
             )
@@ -143,16 +127,7 @@ class Guard(NamedTuple):
         return answer
 
     def _has_currency_words(self, attempt):
-        return attempt >= WITH_CURRENCY_WORDS and self.target_language in CURRENCY_IN_ANSWERS
-
-    def _amount_in_answers(self, match):
-        """An amount such as "20 euros" in the language of the answers; None for other items."""
-        word = match.groupdict().get("currency")
-        if word is None:
-            return None
-        sign = next(sign for sign, (words, _) in CURRENCY_WORDS.items() if re.fullmatch(words, word, re.IGNORECASE))
-        name = CURRENCY_IN_ANSWERS[self.target_language][sign]
-        return f"{match['price']} {name.removesuffix('s') if match['price'] == '1' else name}"
+        return attempt >= WITH_CURRENCY_WORDS and self.languages[1] in CURRENCY_IN_ANSWERS
 
     @property
     def has_inner_marks(self):
@@ -160,16 +135,17 @@ class Guard(NamedTuple):
         return any(start < mark.place < end for mark in self.marks)
 
 
-NAME = f"{ADDRESS}|{EMAIL}|{PLACEHOLDER}"
+PRICED_PLACEHOLDER = rf"{SYMBOL}\s?(?:{PLACEHOLDER})|(?:{PLACEHOLDER})\s?{SYMBOL}"
+NAME = f"{ADDRESS}|{EMAIL}|{PRICED_PLACEHOLDER}|{PLACEHOLDER}"
 NAME_OR_NUMBER = re.compile(f"(?P<name>{NAME})|{NUMBER.pattern}")
 
 
-def guard(sentence, names=None, target_language=None):
+def guard(sentence, names=None, languages=(None, None)):
     """The Guard of a sentence (str), of which further names (re.Pattern) stay; None if it has no items."""
     plain, marks = without_marks(sentence)
     if not marks and not _name_or_number(names).search(plain):
         return None
-    return Guard(sentence, plain, marks, names, target_language)
+    return Guard(sentence, plain, marks, names, languages)
 
 
 @functools.lru_cache(maxsize=16)
@@ -178,10 +154,6 @@ def _name_or_number(names, has_currency_words=False):
     name = NAME if names is None else f"{NAME}|{names.pattern}"
     number = f"{AMOUNT_IN_WORDS}|{AMOUNT}" if has_currency_words else AMOUNT
     return re.compile(f"(?P<name>{name})|{number}|{NUMBER.pattern}")
-
-
-def _is_amount(item):
-    return re.fullmatch(f"{AMOUNT}|{PRICE} .*", item) is not None
 
 
 def names_differ(source, answer, names):
@@ -212,8 +184,8 @@ def difference(source, answer, source_language=None, target_language=None):
     """Which items of a source are not in its translation, or the other way round.
 
     Numbers are compared by their digits, so that 1,000.5 equals 1.000,5. One of up to twelve may become a word, and a
-    time such as 7:45 pm may become 19:45. The sign of a currency may become a word and the other way round, but the
-    currency of an amount must stay.
+    time such as 7:45 pm may become 19:45. "Million" and its like must stay. The sign of a currency may become a word
+    and the other way round, but the currency of an amount must stay.
 
     Args:
         source, answer: str.
@@ -226,25 +198,22 @@ def difference(source, answer, source_language=None, target_language=None):
     missing, added = _unmatched(numbers, other_numbers), _unmatched(other_numbers, numbers)
     if _unspelled(missing, answer, target_language) or _unspelled(added, source, source_language):
         return "numbers"
-    return "items" if names != other_names or _currency_differs(source, answer, target_language) else None
+    source, answer, priced = _without_names(source), _without_names(answer), _without_names(source, "0")
+    if powers_differ(source, answer, source_language, target_language):
+        return "numbers"
+    return "items" if names != other_names or currency_differs(priced, answer, target_language) else None
 
 
-def _currency_differs(source, answer, target_language):
-    """Whether an answer does not name the currency of an amount, or names another one, or has no amount there."""
-    source, answer = (unicodedata.normalize("NFKC", ITEM.sub(" ", text)) for text in (source, answer))
-    amounts, other_amounts = (
-        [sign for sign, amount in AMOUNTS.items() if amount.search(text)] for text in (source, answer)
-    )
-    if target_language in CURRENCY_IN_ANSWERS and not all(CURRENCY_NAMES[sign].search(answer) for sign in amounts):
-        return True
-    added = any(not CURRENCY_NAMES[sign].search(source) for sign in other_amounts)
-    return added or bool(NO_AMOUNT.search(answer) and not NO_AMOUNT.search(source))
+def _without_names(text, placeholder=" "):
+    """A text without its names, tags and emoji, in NFKC. `placeholder` (str) is for those that may be prices."""
+    text = re.sub(PLACEHOLDER, placeholder, text)
+    return unicodedata.normalize("NFKC", ITEM.sub(" ", text))
 
 
 def _items(text):
     """The numbers of a text, each as a set of ways to write it, and a Counter of the other items."""
     names = Counter(match[0] for match in ITEM.finditer(text))
-    text = MINUS.sub("-", ITEM.sub(" ", text))
+    text = DEBT.sub(r"\1 -", MINUS.sub("-", ITEM.sub(" ", text)))
     return [_ways(*match.groups()) for match in DIGITS.finditer(text)], names
 
 

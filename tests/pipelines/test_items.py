@@ -41,6 +41,13 @@ KEPT = [
     ("I like the pound and $ signs.", "Ich mag die Zeichen."),
     ("Prices: $5 €10", "Preise: $5 €10"),
     ("It is worth $5m.", "Es ist $5m wert."),
+    ("It is worth $5m.", "Es ist 5 Millionen Dollar wert."),
+    ("5 million people and £3bn", "fünf Millionen Leute und 3 Mrd. £"),
+    ("He owes me -$5.", "Er schuldet mir \u22125 $."),
+    ("20€-€30 or 5 USD", "20-30 Euro oder 5 $"),
+    ("Pay 99 cents or CHF 20.-", "Zahle 99 ¢ oder 20,- Franken"),
+    ("{name} paid {amount} € of $5 CAD.", "{name} zahlte {amount} Euro von $5 CAD."),
+    ("£3 billion", "3 Milliarden Pfund"),
 ]
 DIFFERENT = [
     ("13 dogs", "zwölf Hunde", "numbers"),
@@ -73,6 +80,26 @@ DIFFERENT = [
     ("Lend me $5.", "Leih mir $5 $.", "items"),
     ("It is €7.50 more.", "Es ist €7.50mal mehr.", "items"),
     ("I bought 5 books.", "Ich habe für 5 Dollar Bücher gekauft.", "items"),
+    ("It costs 5 million €.", "Es kostet 5 Millionen $.", "items"),
+    ("It costs 5 million euros.", "Es kostet 5 Millionen Eros.", "items"),
+    ("It costs €5m.", "Es kostet €5 Uhr.", "numbers"),
+    ("They made £3 billion.", "Sie machten £3.", "numbers"),
+    ("They made £3 billion.", "Sie machten 3 Billionen £.", "numbers"),
+    ("A $20 bill.", "Ein 20 Milliarden Dollar.", "numbers"),
+    ("3 million people", "3 Leute", "numbers"),
+    ("He owes me -$5.", "Er schuldet mir $5.", "numbers"),
+    ("It costs 20,- €.", "Es kostet 20.", "items"),
+    ("It costs 20 US$.", "Es kostet 20 US.", "items"),
+    ("It costs 99 cents.", "Es kostet 99 Uhr.", "items"),
+    ("It costs R$50.", "Es kostet Ren $50.", "items"),
+    ("It costs ₹500.", "Es kostet (500.", "items"),
+    ("I owe you EUR 5.", "Ich schulde dir 5.", "items"),
+    ("I owe you NOK 5.", "Ich schulde dir 5.", "items"),
+    ("CHF 20.-", "20.-", "items"),
+    ("$20 CAD", "$20", "items"),
+    ("A 20-euro note.", "Ein 20-Jahre-Schein.", "items"),
+    ("It costs <$20.", "Es kostet $20.", "items"),
+    ("{name} paid {amount} €.", "{name} hat {amount} bezahlt.", "items"),
 ]
 
 
@@ -129,7 +156,7 @@ def test_stand_ins_hide_all_items_and_are_undone(sentence, attempt):
 
 def test_amounts_of_money_are_kept_as_a_whole():
     """Models that do not know "€" wrote $, invented numbers, or nothing."""
-    one = guard("It costs €19.99, or 1.500 € for 80.", target_language="de")
+    one = guard("It costs €19.99, or 1.500 € for 80.", languages=("en", "de"))
     assert one.masked(0) == (one.plain, [])
     text, pairs = one.masked(1)
     assert [item for _, item in pairs] == ["€19.99", "1.500 €", "80"]
@@ -140,8 +167,16 @@ def test_amounts_of_money_are_kept_as_a_whole():
 
 
 def test_amounts_beside_letters_and_numbers():
-    for text, items in (("US$5 or A$5", ["US$5", "A$5"]), ("5€5", ["5", "5"]), ("Ke$5", ["5"]), ("20€/day", ["20€"])):
-        one = guard(text, target_language="de")
+    for text, items in (
+        ("US$5 or A$5", ["US$5", "A$5"]),
+        ("5€5", ["5", "5"]),
+        ("Ke$5", ["5"]),
+        ("20€/day", ["20€"]),
+        ("5 €/kg, £3bn, 5 k€ or CHF 20.-", ["5 €/kg", "£3bn", "5 k€", "CHF 20.-"]),
+        ("€20\u2013€30, 20-30€ or -$5", ["€20\u2013€30", "20-30€", "-$5"]),
+        ("1 299,99 € in $20 CAD, <€5 and ₹500", ["1 299,99 €", "$20 CAD", "<€5", "₹500"]),
+    ):
+        one = guard(text, languages=("en", "de"))
         stand_ins, pairs = one.masked(1)
         assert [item for _, item in pairs] == items
         assert one.restored(stand_ins, pairs) == text
@@ -153,14 +188,39 @@ def test_amounts_beside_letters_and_numbers():
 )
 def test_a_currency_that_the_model_does_not_know_has_its_word(language, expected):
     """ "We spent 20 euros." became "Wir verbrachten 20 Truppen."."""
-    one = guard("20 Euros and 1 dollar", target_language=language)
+    one = guard("20 Euros and 1 dollar", languages=("en", language))
     (text, pairs), (_, numbers) = one.masked(2), one.masked(1)
     assert [item for _, item in numbers] == ["20", "1"]
     assert one.restored(text.replace("and", "und"), pairs) == expected
 
 
+@pytest.mark.parametrize(
+    ("amount", "languages", "expected"),
+    [
+        ("5 million euros", ("en", "de"), "5 Millionen Euro"),
+        ("£3 billion", ("en", "de"), "3 Milliarden Pfund"),
+        ("1 million €", ("en", "de"), "1 Million Euro"),
+        ("5 million euros", ("en", "fr"), "5 millions d'euros"),
+        ("3 thousand dollars", ("en", "fr"), "3 mille dollars"),
+        ("20-30 cents", ("en", "de"), "20-30 Cent"),
+        ("3 Mrd. Euro", ("de", "en"), "3 billion euros"),
+        ("2 Billionen Franken", ("de", "en"), "2 trillion francs"),
+        ("1,5 millions de dollars", ("fr", "en"), "1,5 million dollars"),
+    ],
+)
+def test_amounts_of_millions_have_the_words_of_the_answers(amount, languages, expected):
+    """ "£3 billion" became "£3", and "5 million €" became "5 Millionen $"."""
+    text, ((stand_in, item),) = guard(f"It costs {amount}.", languages=languages).masked(2)
+    assert (text, item) == (f"It costs {stand_in}.", expected)
+
+
+def test_a_placeholder_has_the_sign_beside_it():
+    text, ((name, item), (stand_in, other)) = guard("Pay {a} € or %s $ now.", languages=("en", "de")).masked(0)
+    assert (text, item, other) == (f"Pay {name} or {stand_in} now.", "{a} €", "%s $")
+
+
 def test_the_word_of_a_currency_stays_where_that_of_the_answers_is_not_known():
-    one = guard("20 euros", target_language="ro")
+    one = guard("20 euros", languages=("en", "ro"))
     assert [item for _, item in one.masked(3)[1]] == ["20"]
 
 

@@ -14,7 +14,7 @@ LENGTH = 50_021
 
 
 def _stand_ins(text):
-    one = guard(text, target_language="de")
+    one = guard(text, languages=("en", "de"))
     return one and one.masked(WITH_CURRENCY_WORDS)
 
 

@@ -125,8 +125,8 @@ def _load_proteins(config):
         known = sum(int(np.isin(ids, tokenizer.amino_acid_ids).sum()) for ids in tokenizer.encode(part))
         if known < LEAST_RESIDUES:
             raise UserError(
-                f"The {name} part has {counted(known, 'known amino acid')} of {counted(len(part), 'protein')}. Expected: "
-                f"{LEAST_RESIDUES:,} or more; give more proteins with --text, or another --validation-split."
+                f"The {name} part has {counted(known, 'known amino acid')} of {counted(len(part), 'protein')}. "
+                f"Expected: {LEAST_RESIDUES:,} or more; give more proteins with --text, or another --validation-split."
             )
     return Prose(tokenizer, *(encode_documents(part, tokenizer, config.max_tokens) for part in parts))
 

@@ -25,7 +25,7 @@ def guarded_answers(find, sentences, languages, has_attention, names=None):
     Returns:
         List of lists of Translation.
     """
-    guards = [guard(sentence, names, languages[1]) for sentence in sentences]
+    guards = [guard(sentence, names, languages) for sentence in sentences]
     masks = [
         (one and one.masked(0)) or (one.plain if one else sentence, [])
         for one, sentence in zip(guards, sentences, strict=True)
