@@ -54,11 +54,14 @@ def read_vectors_of_width(path: str | Path, embedding_dim: int) -> WordVectors:
 def words_of(tokenizer: AnyTokenizer) -> list[str | None]:
     """The word that each token of a vocabulary is; None for special tokens and parts of words, see `WORD_START`.
 
-    A piece of SentencePiece that begins a word counts as a word, because most words that are one piece begin no other.
+    A piece of SentencePiece that begins a word counts as a word, because most words that are one piece begin no other;
+    so does a piece without letters and digits, such as the full stop after a word.
     """
     tokens = tokenizer.tokens(range(tokenizer.vocabulary_size))
     if isinstance(tokenizer, SentencePieceTokenizer):
-        return [token[1:] or None if token.startswith(WORD_START) else None for token in tokens]
+        words = (token.removeprefix(WORD_START) for token in tokens)
+        begins = (token.startswith(WORD_START) or not any(map(str.isalnum, token)) for token in tokens)
+        return [word if word and whole else None for word, whole in zip(words, begins, strict=True)]
     if isinstance(tokenizer, WordPieceTokenizer):
         special = set(tokenizer.special_ids)
         return [None if i in special or token.startswith(WORD_PART) else token for i, token in enumerate(tokens)]

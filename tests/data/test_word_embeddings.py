@@ -9,7 +9,7 @@ from keras_attention.data.word_vectors import WordVectors
 from keras_attention.support.errors import UserError
 from keras_attention.tokenizers import CharacterTokenizer, SentencePieceTokenizer, WordPieceTokenizer
 
-TEXTS = ["the dog runs", "the dogs run", "The runner"] * 5
+TEXTS = ["the dog runs.", "the dogs run", "The runner"] * 5
 VECTORS = WordVectors(["the", "s", "ner", "[UNK]", "<unk>"], np.arange(15, dtype="float32").reshape(5, 3) - 7)
 
 
@@ -18,6 +18,7 @@ def test_words_of_pieces_of_sentencepiece():
     tokens = tokenizer.tokens(range(tokenizer.vocabulary_size))
     words = dict(zip(tokens, words_of(tokenizer), strict=True))
     assert (words["▁the"], words["▁The"], words["▁"], words["s"], words["<unk>"]) == ("the", "The", None, None, None)
+    assert words["."] == "."
 
 
 def test_words_of_wordpieces():
