@@ -38,7 +38,8 @@ class ProteinReport(NamedTuple):
     Attributes:
         scores: list of dict, in the form of metrics.json.
         gaps: list of str, held-out proteins with masks, as examples.
-        similarities: float64 array (20, 20), see `place_similarities`, in the order of `AMINO_ACIDS`.
+        similarities: float64 array (20, 20), see `place_similarities`, in the order of `AMINO_ACIDS`; NaN if unknown,
+            as of proteins with one hidden residue each, which have no picture.
     """
 
     scores: list[dict[str, Any]]
@@ -49,9 +50,16 @@ class ProteinReport(NamedTuple):
         return "\n".join(f"{score['set']}: {score['metric']} {score['value']:.3f}" for score in self.scores)
 
     @property
+    def has_picture(self) -> bool:
+        """Whether there are two amino acids to compare."""
+        return int(np.isfinite(np.diagonal(self.similarities)).sum()) > 1
+
+    @property
     def pictures(self) -> list[dict[str, str]]:
         """The pictures for the card."""
-        return [{"file": PICTURE, "caption": "The amino acids that the model finds alike, and BLOSUM62"}]
+        return [
+            {"file": PICTURE, "caption": "The amino acids that the model finds alike, and BLOSUM62"}
+        ] * self.has_picture
 
     @property
     def extra_files(self) -> list[Callable[[Path], None]]:
@@ -60,7 +68,7 @@ class ProteinReport(NamedTuple):
             lambda folder: amino_acid_plot(
                 self.similarities, blosum62(AMINO_ACIDS), AMINO_ACIDS, folder / PICTURE, "BLOSUM62"
             )
-        ]
+        ] * self.has_picture
 
 
 def protein_report(model: Any, prose: Prose, jit_compile: bool = True) -> ProteinReport:

@@ -34,7 +34,7 @@ def residues_of(text: str) -> str:
     if wrong := _NOT_A_RESIDUE.search(residues):
         raise UserError(
             f"Expected a protein in letters of amino acids, such as MKVLAA. Found {quoted(wrong[0])} after "
-            f"{wrong.start():,} residues"
+            f"{wrong.start():,} residues of {quoted(text, 40)}"
         )
     return residues.upper().removesuffix("*").replace("*", UNKNOWN_RESIDUE)
 

@@ -68,6 +68,12 @@ def test_the_report_has_scores_examples_and_a_picture(prose, tmp_path):
     assert f"perplexity {by_name['test', 'perplexity']:.3f}" in str(report)
 
 
+def test_without_similarities_there_is_no_picture():
+    """With one hidden residue a protein, the picture failed behind the training."""
+    report = reports.ProteinReport([], [], np.full((20, 20), np.nan))
+    assert (report.pictures, report.extra_files) == ([], [])
+
+
 def test_parts_have_no_similar_proteins(prose):
     parts = [prose.sequences, prose.validation_sequences, prose.test_sequences]
     assert [len(part) > 10 for part in parts] == [True] * 3

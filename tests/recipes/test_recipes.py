@@ -518,6 +518,7 @@ def test_files_that_are_no_proteins(complains):
     assert "there is no such file" in complains(path, *flags, "--text=c.fasta")
     Path("x.fasta").write_text("".join(f">p{i}\n{'X' * (50 + i)}\n" for i in range(60)), encoding="utf-8")
     Path("few.fasta").write_text(">a\nMKVLAA\n>b\nGGGPPP\n>c\nWWWKKK\n", encoding="utf-8")
+    assert "between 0 and 0.5, as" in complains(path, *flags, "--text=b.fasta", "--validation_split=0.5")
     assert "The train part has 0 known amino acids of" in complains(path, *flags, "--text=x.fasta")
     assert "part has 6 known amino acids of 1 protein." in complains(path, *flags, "--text=few.fasta")
     assert "leave out --validation" in complains(path, *flags, "--text=b.fasta", "--validation=b.fasta")

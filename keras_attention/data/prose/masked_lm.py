@@ -117,6 +117,10 @@ def load_prose(config, tokenizer=None):
 def _load_proteins(config):
     if config.validation or config.next_sentence:
         raise UserError("--alphabet protein splits --text by similarity: leave out --validation and --next-sentence.")
+    if not 0 < config.validation_split < 0.5:
+        raise UserError(
+            f"--validation-split must be between 0 and 0.5, as the test is as large. Found: {config.validation_split}"
+        )
     proteins = read_proteins(config.text) if config.text else rule_proteins(RULE_PROTEINS)
     residues = [protein.residues for protein in proteins]
     parts = split_by_similarity(residues, [config.validation_split] * 2)  # the test is as large as the validation

@@ -44,7 +44,7 @@ def test_records_have_names_and_residues(write):
         (b"MKVLAA\n", "line 1: found 'MKVLAA'. Expected: FASTA, as >NAME"),
         (b"\n>a\nMK\n>b c\n>d\nMK", "line 4: the protein 'b c' has no residues"),
         (b">a\nMK\n>b\n--*\n", "line 3: the protein 'b' has no residues"),
-        (b">a\nMK\n>b\nMK\nV1L\n", "line 3, protein 'b': Expected a protein.* Found '1' after 3 residues"),
+        (b">a\nMK\n>b\nMK\nV1L\n", "line 3, protein 'b': Expected a protein.* Found '1' after 3 residues of 'MKV1L'"),
         (b">a\nMK\xff\xfe\n", "line 1, protein 'a': Expected a protein"),
         (b"\x7fELF\0\0\1\2\n", "line 1: this is not text"),
         (b"\x89PNG\r\n\x1a\n\0\0", "line 1: found"),
