@@ -21,7 +21,7 @@ from keras_attention.zoo.schema import (
     whole,
 )
 
-BERT_TOKENIZERS = ("amino-acids", "wordpiece")
+BERT_TOKENIZERS = ("amino-acids", "unigram", "wordpiece")
 TEXT_KEYS = {"language": LANGUAGE, "max_tokens": whole(3, 65536)}
 # `pooling`: the vector of a text is the mean over all tokens, including [CLS] and [SEP], or the vector of [CLS].
 # `normalize`: whether the vector is scaled to length 1.

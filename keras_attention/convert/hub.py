@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import quote
 
-from keras_attention.convert import wordpiece_files
+from keras_attention.convert import unigram_files, wordpiece_files
 from keras_attention.convert.hub_files import (
     SITE,
     HubFile,
@@ -38,7 +38,14 @@ SETTINGS = {
 MAX_VOCABULARY_FILE = 64 * MEGABYTE
 # The first of these groups that the checkpoint has is downloaded.
 TOKENIZER = {wordpiece_files.TOKENIZER: wordpiece_files.MAX_TOKENIZER_BYTES}
-WORD_PIECES = ({"vocab.txt": MAX_VOCABULARY_FILE, **TOKENIZER}, {"vocab.txt": MAX_VOCABULARY_FILE}, TOKENIZER)
+UNIGRAM = {unigram_files.MODEL: unigram_files.MAX_MODEL_BYTES}
+WORD_PIECES = (
+    {"vocab.txt": MAX_VOCABULARY_FILE, **TOKENIZER},
+    {"vocab.txt": MAX_VOCABULARY_FILE},
+    UNIGRAM | TOKENIZER,
+    UNIGRAM,
+    TOKENIZER,
+)
 BYTE_PIECES = (
     {"tokenizer.json": 32 * MEGABYTE},
     {"vocab.json": 32 * MEGABYTE, "merges.txt": 32 * MEGABYTE},

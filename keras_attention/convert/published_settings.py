@@ -174,7 +174,6 @@ BERT_ONLY = {
     "is_encoder_decoder": (False,),
     "pruned_heads": ({}, None),
     "tie_word_embeddings": (True,),
-    "pad_token_id": (0,),
     "quantization_config": (None,),
 }
 
@@ -194,8 +193,24 @@ def bert_settings(fields, activations=ACTIVATIONS):
     Raises:
         UserError: for a field out of range or a value that is not supported.
     """
+    return _bert_settings(fields, activations)
+
+
+XLM_ROBERTA_SHIFT = 2  # the first rows of its table of positions are unused
+
+
+def xlm_roberta_settings(fields):
+    """The arguments of `BertEncoder` for the configuration of an XLM-RoBERTa, see `bert_settings`."""
+    settings = _bert_settings(fields, ACTIVATIONS, pad_id=1)
+    if settings["max_length"] <= XLM_ROBERTA_SHIFT:
+        fields.refuse("max_position_embeddings", f"at least {XLM_ROBERTA_SHIFT + 1}")
+    return settings | {"max_length": settings["max_length"] - XLM_ROBERTA_SHIFT}
+
+
+def _bert_settings(fields, activations, pad_id=0):
     return _settings(
         fields,
+        pad_id,
         hidden_dim=fields.whole("hidden_size", 1, MAX_WIDTH),
         intermediate_dim=fields.whole("intermediate_size", 1, MAX_INNER),
         num_heads=fields.whole("num_attention_heads", 1, MAX_HEADS),
@@ -211,6 +226,7 @@ def distilbert_settings(fields):
     """The arguments of `BertEncoder` for the configuration of a DistilBERT, see `bert_settings`."""
     return _settings(
         fields,
+        0,
         hidden_dim=fields.whole("dim", 1, MAX_WIDTH),
         intermediate_dim=fields.whole("hidden_dim", 1, MAX_INNER),
         num_heads=fields.whole("n_heads", 1, MAX_HEADS),
@@ -222,10 +238,11 @@ def distilbert_settings(fields):
     )
 
 
-def _settings(fields, **settings):
-    """The settings, completed by those that have the same names in both configurations."""
+def _settings(fields, pad_id, **settings):
+    """The settings, completed by those that have the same names in all configurations."""
     for name, allowed in BERT_ONLY.items():
         fields.only(name, *allowed)
+    fields.only("pad_token_id", pad_id)
     if settings["hidden_dim"] % settings["num_heads"]:
         fields.refuse("num_attention_heads", f"a divisor of the width {settings['hidden_dim']}")
     sizes = {
@@ -321,6 +338,7 @@ def marian_settings(fields):
 SETTINGS = {
     "bert": bert_settings,
     "distilbert": distilbert_settings,
+    "xlm-roberta": xlm_roberta_settings,
     "gpt2": gpt2_settings,
     "marian": marian_settings,
 }

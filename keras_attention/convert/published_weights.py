@@ -165,6 +165,14 @@ DISTILBERT = {
     "pooler_dense": "pre_classifier",
     "output_dense": "classifier",
 }
+# What differs in the names of an XLM-RoBERTa from those of a BERT.
+XLM_ROBERTA = {
+    "bert.": "roberta.",
+    "cls.predictions.transform.LayerNorm.": "lm_head.layer_norm.",
+    "cls.predictions.transform.": "lm_head.",
+    "cls.predictions.bias": "lm_head.bias",
+    "classifier.": "classifier.out_proj.",
+}
 LEAVES = {"kernel": "weight", "bias": "bias", "gamma": "weight", "beta": "bias"}
 
 
@@ -175,7 +183,11 @@ def google_name(path):
 
 
 def hugging_face_name(path, model_type):
-    """The name of our weight at `path` in `model.safetensors`, for "bert" or "distilbert"."""
+    """The name of our weight at `path` in `model.safetensors`, for "bert", "distilbert" or "xlm-roberta"."""
+    if model_type == "xlm-roberta":
+        name = hugging_face_name(path, "bert")
+        name = next((new + name.removeprefix(old) for old, new in XLM_ROBERTA.items() if name.startswith(old)), name)
+        return name.replace("roberta.pooler.", "classifier.")
     part, leaf = _part_and_leaf(path)
     leaf = [LEAVES[name] for name in leaf] or (["weight"] if part.endswith("embeddings") else [])
     if model_type == "distilbert":

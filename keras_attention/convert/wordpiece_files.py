@@ -78,7 +78,7 @@ def read_tokenizer(folder, size):
     if (folder / SETTINGS).is_file():
         fields = Fields(folder / SETTINGS)
         lowercase = _stated_lowercase(fields, lowercase)
-        max_length = _max_length(fields)
+        max_length = max_length_of(fields)
         _check_special(fields)
         for side in ("padding_side", "truncation_side"):
             fields.only(side, None, "right")
@@ -99,7 +99,7 @@ def _stated_lowercase(fields, lowercase):
     return lowercase
 
 
-def _max_length(fields):
+def max_length_of(fields):
     """`model_max_length`, or `max_len`, its older name; None if there is no limit."""
     name = "model_max_length" if fields.values.get("model_max_length") is not None else "max_len"
     value = fields.values.get(name)

@@ -10,6 +10,7 @@ from keras_attention.tokenizers.character_tokenizer import CharacterTokenizer
 from keras_attention.tokenizers.marian_tokenizer import MarianTokenizer
 from keras_attention.tokenizers.note_tokenizer import NoteTokenizer
 from keras_attention.tokenizers.sentencepiece_tokenizer import SentencePieceTokenizer
+from keras_attention.tokenizers.unigram_tokenizer import UnigramTokenizer
 from keras_attention.tokenizers.wordpiece_tokenizer import WordPieceTokenizer
 
 __all__ = [
@@ -19,6 +20,7 @@ __all__ = [
     "MarianTokenizer",
     "NoteTokenizer",
     "SentencePieceTokenizer",
+    "UnigramTokenizer",
     "WordPieceTokenizer",
     "load_tokenizer",
 ]
@@ -30,6 +32,7 @@ AnyTokenizer = (
     | MarianTokenizer
     | NoteTokenizer
     | SentencePieceTokenizer
+    | UnigramTokenizer
     | WordPieceTokenizer
 )
 KINDS = {tokenizer.kind: tokenizer for tokenizer in get_args(AnyTokenizer)}
@@ -43,7 +46,7 @@ def load_tokenizer(folder: str | Path) -> AnyTokenizer:
 
     Returns:
         AminoAcidTokenizer, ByteLevelTokenizer, CharacterTokenizer, MarianTokenizer, NoteTokenizer,
-        SentencePieceTokenizer or WordPieceTokenizer.
+        SentencePieceTokenizer, UnigramTokenizer or WordPieceTokenizer.
 
     Raises:
         UserError: if a file is missing or damaged, the kind is unknown, or the settings are not those of this kind.

@@ -65,8 +65,8 @@ class SentencePieceTokenizer:
                 f"Expected: {(PAD_ID, UNKNOWN_ID, START_ID, END_ID)}"
             )
         are_bytes = self._processor.is_byte(list(range(len(pieces))))
-        if any(are_bytes) or control_character("".join(pieces)):
-            wrong = next(n for n, piece in enumerate(pieces) if are_bytes[n] or control_character(piece))
+        wrong = next((n for n, piece in enumerate(pieces) if are_bytes[n] or not self._is_allowed(piece)), None)
+        if wrong is not None:
             raise UserError(
                 f"Piece {wrong} must be a text without control characters. Found: {quoted(pieces[wrong], 60)}"
             )
@@ -133,6 +133,10 @@ class SentencePieceTokenizer:
         except RuntimeError as error:
             raise UserError(f"`vocabulary_size={vocabulary_size}` does not fit the text: {_reason(error)}") from error
         return cls(model.getvalue())
+
+    @staticmethod
+    def _is_allowed(piece):
+        return control_character(piece) is None
 
     @property
     def vocabulary_size(self) -> int:
