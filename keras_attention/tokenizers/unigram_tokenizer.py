@@ -94,9 +94,9 @@ class UnigramTokenizer(SentencePieceTokenizer):
         return cls(model.SerializeToString())
 
     def with_pieces(self, token_ids: Sequence[int]) -> Self:
-        """A tokenizer with some of the ordinary pieces alone, in this order; `token_ids` are their ids here."""
+        """A tokenizer with these ids alone, in ascending order; the special ones must be among them."""
         model = _parsed(self._model)
-        kept = [model.pieces[i] for i in token_ids]
+        kept = [model.pieces[i] for i in token_ids if i not in self.special_ids]
         charsmap = model.normalizer_spec.precompiled_charsmap
         return self.from_pieces([one.piece for one in kept], [one.score for one in kept], charsmap)
 

@@ -13,6 +13,7 @@ from keras_attention.support.errors import UserError
 from keras_attention.support.flags import setting
 from keras_attention.tokenizers.bert_characters import part_words
 from keras_attention.tokenizers.special_tokens import PAD_ID
+from keras_attention.tokenizers.unigram_tokenizer import UnigramTokenizer
 from keras_attention.tokenizers.wordpiece_tokenizer import CONTINUATION, SPECIALS, WordPieceTokenizer
 
 
@@ -24,21 +25,27 @@ def piece_counts(tokenizer, encoded):
 def prune(tokenizer, counts, vocabulary_size):
     """Keeps the most frequent pieces and all characters, so that no further word becomes [UNK].
 
+    Multilingual vocabularies have the characters of all scripts: of those of a UnigramTokenizer, the counted ones stay.
     A word whose pieces are all kept is split as before; other words are split into more, shorter pieces. The order of
     the pieces stays the same.
 
     Args:
-        tokenizer: WordPieceTokenizer.
+        tokenizer: WordPieceTokenizer or UnigramTokenizer.
         counts: int array (vocabulary size,), see `piece_counts`.
         vocabulary_size: int > 0, pieces to keep.
 
     Returns:
-        The pair of a WordPieceTokenizer and int64 (pieces kept,), their ids in `tokenizer`.
+        The pair of a tokenizer of the same kind and int64 (pieces kept,), their ids in `tokenizer`.
 
     Raises:
         ValueError: if `vocabulary_size` is too small for the special pieces and the characters.
     """
-    needed = np.array([_is_needed(piece, tokenizer.lowercase) for piece in tokenizer.vocabulary])
+    is_unigram = isinstance(tokenizer, UnigramTokenizer)
+    if is_unigram:
+        needed = np.array([len(piece) == 1 for piece in tokenizer.vocabulary]) & (np.asarray(counts) > 0)
+        needed[list(tokenizer.special_ids)] = True
+    else:
+        needed = np.array([_is_needed(piece, tokenizer.lowercase) for piece in tokenizer.vocabulary])
     room = vocabulary_size - needed.sum()
     if room < 0:
         raise ValueError(
@@ -48,6 +55,8 @@ def prune(tokenizer, counts, vocabulary_size):
     others = np.flatnonzero(~needed)
     frequent = others[np.argsort(-np.asarray(counts)[others], kind="stable")][:room]
     kept = np.sort(np.concatenate([np.flatnonzero(needed), frequent]))
+    if is_unigram:
+        return tokenizer.with_pieces(kept), kept
     return WordPieceTokenizer([tokenizer.vocabulary[i] for i in kept], tokenizer.lowercase), kept
 
 
@@ -163,12 +172,12 @@ def distillation_batches(texts, tokenizer, config, with_masks=False):
 
     Args:
         texts: list of str.
-        tokenizer: WordPieceTokenizer of the teacher.
+        tokenizer: the teacher's WordPieceTokenizer or UnigramTokenizer.
         config: TextSettings and RunSettings.
         with_masks: bool. Whether to hide tokens, see `DistillationBatches`.
 
     Returns:
-        The student's WordPieceTokenizer and its ids in `tokenizer`, see `prune`; the DistillationBatches to train on,
+        The student's tokenizer and its ids in `tokenizer`, see `prune`; the DistillationBatches to train on,
         and the batches of held-out texts.
     """
     texts, held_out = hold_out(texts, config.validation_split)
