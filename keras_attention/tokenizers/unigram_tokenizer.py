@@ -36,6 +36,7 @@ class UnigramTokenizer(SentencePieceTokenizer):
         mask_id: int.
         special_ids: tuple of int, those of PAD, UNKNOWN, START, END and the mask.
         is_continuation: bool array (vocabulary size,), whether a piece continues a word: it does not begin with "▁".
+            UNKNOWN does: a "▁" of its own stands before an unknown first character.
 
     Raises:
         UserError: see `SentencePieceTokenizer`; also if the type is another one, or there is no mask.
@@ -55,7 +56,7 @@ class UnigramTokenizer(SentencePieceTokenizer):
         self.special_ids = (self.pad_id, self.unknown_id, self.start_id, self.end_id, self.mask_id)
         self.vocabulary = self._processor.id_to_piece(list(range(self.vocabulary_size)))
         self.is_continuation = np.array([not piece.startswith(WORD_BEGINS) for piece in self.vocabulary])
-        self.is_continuation[list(self.special_ids)] = False
+        self.is_continuation[[self.pad_id, self.start_id, self.end_id, self.mask_id]] = False
 
     @classmethod
     def train(cls, texts: Iterable[str], vocabulary_size: int, **options) -> Self:
