@@ -12,6 +12,7 @@ from keras_attention.convert import wordpiece_files
 from keras_attention.convert.published_settings import Fields, read_json
 from keras_attention.support.errors import UserError, quoted
 from keras_attention.tokenizers import UnigramTokenizer
+from keras_attention.tokenizers.unigram_tokenizer import model_format
 
 MODEL = "sentencepiece.bpe.model"
 MAX_MODEL_BYTES = 32 << 20
@@ -105,13 +106,12 @@ def read_unigram(folder, size):
 
 def _read_model(path):
     from google.protobuf.message import DecodeError
-    from sentencepiece import sentencepiece_model_pb2
 
     try:
         content = path.read_bytes()
         if len(content) > MAX_MODEL_BYTES:
             raise UserError(f"{path} has {len(content):,} bytes. Supported: up to {MAX_MODEL_BYTES:,}")
-        model = sentencepiece_model_pb2.ModelProto.FromString(content)
+        model = model_format().FromString(content)
     except OSError as error:
         raise UserError(f"{path} cannot be read: {error.strerror}") from error
     except DecodeError as error:

@@ -56,7 +56,7 @@ class DocumentsInGraph(SequencesInGraph):
         texts = tf.strings.regex_replace(tf.strings.regex_replace(texts, MARK, ""), LINE_BREAKS, "\n")
         texts = tf.strings.regex_replace(tf.strings.regex_replace(texts, END_MARKS, rf"\1{MARK}\2"), NO_ENDS, r"\1")
         sentences = tf.strings.split(tf.strings.regex_replace(texts, MARK, "\n"), "\n")
-        ids = self._tokenizer.tokenize_in_graph(sentences.flat_values)  # (sentences, None)
+        ids = self._tokenize(sentences.flat_values)  # (sentences, None)
         lengths = tf.cast(ids.row_lengths(), tf.int32)
         counts = -(-lengths // self._width)
         parts = tf.repeat(tf.range(tf.shape(counts)[0]), counts)  # (R,), the sentence of each row

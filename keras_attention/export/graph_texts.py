@@ -43,10 +43,10 @@ def blank_as_empty(texts):
 
 
 class SentencePieceInGraph(tf.Module):
-    """A SentencePieceTokenizer in a graph.
+    """A SentencePieceTokenizer or UnigramTokenizer in a graph.
 
     Args:
-        tokenizer: SentencePieceTokenizer.
+        tokenizer: SentencePieceTokenizer or UnigramTokenizer.
     """
 
     def __init__(self, tokenizer):
@@ -123,6 +123,7 @@ class MarianInGraph(tf.Module):
 
 GRAPH_TOKENIZERS = {
     "sentencepiece": SentencePieceInGraph,
+    "unigram": SentencePieceInGraph,
     "characters": CharactersInGraph,
     "marian": MarianInGraph,
 }
@@ -180,7 +181,7 @@ class SequencesInGraph(tf.Module):
     """`texts.text_sequences` and `texts.whole_text_sequences` in a graph.
 
     Args:
-        tokenizer: WordPieceTokenizer.
+        tokenizer: WordPieceTokenizer or UnigramTokenizer.
         max_tokens: int, maximum length of a sequence.
         long_texts: str, which part of a longer text is read.
     """
@@ -188,6 +189,8 @@ class SequencesInGraph(tf.Module):
     def __init__(self, tokenizer, max_tokens, long_texts):
         super().__init__()
         self._tokenizer, self._max_tokens, self._long_texts = tokenizer, max_tokens, long_texts
+        self._saved = in_graph(tokenizer) if tokenizer.kind in GRAPH_TOKENIZERS else None
+        self._tokenize = tokenizer.tokenize_in_graph if self._saved is None else self._saved.tokenize
 
     def sequences(self, texts, texts_b=None, masks=False):
         """The Sequences of texts (B,), or pairs of them, and a bool tensor (B,): whether each was truncated."""
@@ -205,7 +208,7 @@ class SequencesInGraph(tf.Module):
     def _encoded(self, texts, masks):
         """Ids of texts cut to the maximum number of characters, ragged tensor (B, None); and whether each was cut."""
         texts, was_cut = self._shortened(texts)
-        return self._ids_with_masks(texts) if masks else self._tokenizer.tokenize_in_graph(texts), was_cut
+        return self._ids_with_masks(texts) if masks else self._tokenize(texts), was_cut
 
     def _shortened(self, texts):
         """Texts without blanks around them, cut to the maximum number of characters; and whether each was cut."""
@@ -223,7 +226,7 @@ class SequencesInGraph(tf.Module):
     def _ids_with_masks(self, texts):
         """Ids of texts in which "[MASK]" is the mask token: the ids of the parts, with a mask between them."""
         parts = tf.strings.split(texts, MASK)  # (B, gaps + 1)
-        ids = self._tokenizer.tokenize_in_graph(parts.flat_values)
+        ids = self._tokenize(parts.flat_values)
         mask = tf.fill([tf.shape(parts.flat_values)[0], 1], self._tokenizer.mask_id)
         return parts.with_flat_values(tf.concat([ids, mask], axis=1)).merge_dims(1, 2)[:, :-1]
 
@@ -241,7 +244,7 @@ class SequencesInGraph(tf.Module):
         return [tf.where(fits, first, new_first), tf.where(fits, second, new_second)]
 
     def _whole_sequences(self, texts):
-        parts, owners = self._overlapping(self._tokenizer.tokenize_in_graph(strip(texts)), self._max_tokens - 2)
+        parts, owners = self._overlapping(self._tokenize(strip(texts)), self._max_tokens - 2)
         return self._framed([parts], owners), tf.zeros_like(texts, tf.bool)
 
     def _overlapping(self, ids, room):

@@ -1,7 +1,7 @@
 """The tokenizer of multilingual encoders: the most probable split into pieces, each with a probability of its own."""
 
 from collections.abc import Iterable, Sequence
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 
@@ -59,7 +59,7 @@ class UnigramTokenizer(SentencePieceTokenizer):
         self.is_continuation[[self.pad_id, self.start_id, self.end_id, self.mask_id]] = False
 
     @classmethod
-    def train(cls, texts: Iterable[str], vocabulary_size: int, **options) -> Self:
+    def train(cls, texts: Iterable[str], vocabulary_size: int, **options: Any) -> Self:
         """Not supported: published pieces are read by `keras-attention convert`."""
         raise NotImplementedError("The pieces of a UnigramTokenizer come from a published model.")
 
@@ -75,9 +75,7 @@ class UnigramTokenizer(SentencePieceTokenizer):
         Raises:
             UserError: see the class; also if a piece occurs twice.
         """
-        from sentencepiece import sentencepiece_model_pb2
-
-        model = sentencepiece_model_pb2.ModelProto()
+        model = model_format()()  # an empty one
         model.trainer_spec.model_type = 1
         names = ("pad", "unk", "bos", "eos")
         for token_id, (name, piece) in enumerate(zip(names, SPECIAL_PIECES, strict=True)):
@@ -144,7 +142,12 @@ class UnigramTokenizer(SentencePieceTokenizer):
         return texts
 
 
-def _parsed(model):
+def model_format() -> Any:
+    """The class of SentencePiece models, a message of protobuf."""
     from sentencepiece import sentencepiece_model_pb2
 
-    return sentencepiece_model_pb2.ModelProto.FromString(model)
+    return sentencepiece_model_pb2.ModelProto  # pyright: ignore[reportAttributeAccessIssue]  # made when it is imported
+
+
+def _parsed(model):
+    return model_format().FromString(model)

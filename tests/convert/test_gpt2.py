@@ -138,7 +138,7 @@ def test_an_inner_width_of_null_is_four_times_the_width(write):
 @pytest.mark.parametrize(
     ("config", "change", "message"),
     [
-        ({"model_type": "llama"}, {}, "model_type is 'llama'. Supported: one of bert, distilbert, gpt2"),
+        ({"model_type": "llama"}, {}, "model_type is 'llama'. Supported: one of bert, distilbert, xlm-roberta, gpt2"),
         ({"n_head": 4}, {}, "n_head is 4. Supported: a divisor of the width 15"),
         ({"n_layer": 3}, {}, "lacks the tensor h.2.attn.c_attn.bias"),
         ({"scale_attn_by_inverse_layer_idx": True}, {}, "scale_attn_by_inverse_layer_idx is True"),

@@ -45,6 +45,19 @@ def test_all_that_describes_the_vectors_is_downloaded(server):
     assert all((folder / name).read_bytes() == b"{}" for name in names)
 
 
+@pytest.mark.parametrize("also", [(), ("tokenizer.json",)])
+def test_the_pieces_of_xlm_roberta_are_downloaded(also, server, tmp_path):
+    from convert.tiny_xlm_roberta import tensors_like, write_xlm_roberta
+
+    files = ("sentencepiece.bpe.model", *also)
+    sizes = {"type_vocab_size": 2, "max_position_embeddings": 16}
+    folder = write_xlm_roberta(tmp_path, tensors_like("", 2, 16), files, **sizes)
+    server.models[PUBLISHED] = {path.name: path.read_bytes() for path in folder.iterdir()}
+    fetched = hub.fetch(NAME)
+    assert {path.name for path in fetched.folder.iterdir()} == set(server.models[PUBLISHED])
+    assert load_checkpoint(fetched.folder).tokenizer.kind == "unigram"
+
+
 @pytest.mark.parametrize("revision", ["main", "v1", COMMIT])
 def test_revisions_become_commits(revision, server):
     assert hub.fetch(f"{NAME}@{revision}").name == PINNED
@@ -119,7 +132,10 @@ def test_a_file_with_another_content_is_removed(file, server):
 def test_a_model_that_is_not_supported_is_not_downloaded(server, tmp_path):
     write_checkpoint(tmp_path / "other", model_type="roberta")
     server.publish(tmp_path / "other", "small/other")
-    refused("hf://small/other", "config.json: model_type is 'roberta'. Supported: one of bert, distilbert, gpt2")
+    refused(
+        "hf://small/other",
+        "config.json: model_type is 'roberta'. Supported: one of bert, distilbert, xlm-roberta, gpt2",
+    )
     assert not server.asked_for("model.safetensors")
 
 

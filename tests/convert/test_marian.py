@@ -180,7 +180,10 @@ def test_a_piece_called_like_the_start_token_is_renamed(tmp_path):
 
 
 CONFIGURATIONS = [
-    ({"model_type": "marianne"}, "model_type is 'marianne'. Supported: one of bert, distilbert, gpt2, marian"),
+    (
+        {"model_type": "marianne"},
+        "model_type is 'marianne'. Supported: one of bert, distilbert, xlm-roberta, gpt2, marian",
+    ),
     ({"architectures": ["MarianForCausalLM"]}, "architectures is .'MarianForCausalLM'.. Supported: .'MarianMTModel'."),
     ({"d_model": 15}, "d_model is 15. Supported: an even number"),
     ({"d_model": 10**9}, "d_model is 1000000000. Supported: an integer from 2 to 8192"),

@@ -80,11 +80,10 @@ def vocabulary_size():
     return len(parsed(sentencepiece_model()).pieces) + 2 + UNUSED_ROWS
 
 
-def tensors_like(bert, prefix, segments, positions, head=""):
+def tensors_like(prefix, segments, positions, head=""):
     """Random tensors under the names of `transformers`.
 
     Args:
-        bert: whether the heads have BERT's names.
         prefix: of the encoder, such as "roberta.", or "" for one that was saved alone.
         segments, positions: rows of these tables.
         head: "", "masked_lm" or "classifier".
