@@ -16,13 +16,13 @@ def load_checkpoint(path: str | Path) -> Converted:
 
     Args:
         path: str or Path, a folder, or a name such as "hf://ORG/NAME", see `convert.published`. Hugging Face:
-            `config.json`, `model.safetensors`, `vocab.txt` or `tokenizer.json`, and `tokenizer_config.json` if there is
-            one; BERT and DistilBERT as encoder, masked language model or classifier, with the pooling from
+            `config.json`, `model.safetensors`, `vocab.txt` or `tokenizer.json`, and `tokenizer_config.json` if there
+            is one; BERT and DistilBERT as encoder, masked language model or classifier, with the pooling from
             `modules.json` of sentence-transformers if there is one; the same and XLM-RoBERTa with
-            `sentencepiece.bpe.model`, or unigram pieces in `tokenizer.json`; GPT-2 with `tokenizer.json`, or `vocab.json`
-            and `merges.txt`; Marian translators with `vocab.json`, `source.spm`, `target.spm`, and `model.safetensors` or
-            `tf_model.h5`. Google: `bert_config.json`, `vocab.txt` and the files of a TensorFlow 1 checkpoint such as
-            `bert_model.ckpt.index`. keras-hub: the preset of a `BertBackbone`.
+            `sentencepiece.bpe.model`, or unigram pieces in `tokenizer.json`; GPT-2 with `tokenizer.json`, or
+            `vocab.json` and `merges.txt`; Marian translators with `vocab.json`, `source.spm`, `target.spm`, and
+            `model.safetensors` or `tf_model.h5`. Google: `bert_config.json`, `vocab.txt` and the files of a
+            TensorFlow 1 checkpoint such as `bert_model.ckpt.index`. keras-hub: the preset of a `BertBackbone`.
 
     Returns:
         Converted.

@@ -19,7 +19,7 @@ def refused(folder, message):
 @pytest.mark.parametrize(
     ("config", "message"),
     [
-        ({"model_type": "roberta"}, "config.json: model_type is 'roberta'. Supported: one of bert, distilbert, xlm-roberta, gpt2"),
+        ({"model_type": "roberta"}, "model_type is 'roberta'. Supported: one of bert, distilbert, xlm-roberta, gpt2"),
         ({"position_embedding_type": "relative_key"}, "position_embedding_type is 'relative_key'. Supported: 'abs"),
         ({"hidden_act": "mish"}, "hidden_act is 'mish'. Supported: one of gelu, gelu_new, "),
         ({"is_decoder": True}, "is_decoder is True. Supported: False"),
