@@ -11,6 +11,7 @@ vectors. With `--prediction-weight`, it also learns the predictions of a masked 
 
 import functools
 from dataclasses import dataclass
+from pathlib import Path
 
 from keras_attention.cli.io.terminal import command_line, silent_libraries
 
@@ -123,7 +124,7 @@ def main(arguments=None):
 
     if session.finish():  # only in the chief worker
         options = {"scores": scores(), **session.outcome}
-        options["settings"] |= config.file_names | {"out": session.out.name}
+        options["settings"] |= config.file_names | {"out": session.out.name, "teacher": Path(config.teacher).name}
         write_distilled(session.out, in_float32(student), few_pieces, **options)
         session.clean_up()
         example = ("fill-mask", "This [MASK] is it.") if predicts else ("encode", "A text.")

@@ -16,7 +16,7 @@ from keras_attention.cli.io.shared_options import (
     add_output,
     add_table,
 )
-from keras_attention.finetuning.settings import DEFAULT_START, FinetuneSettings
+from keras_attention.finetuning.settings import DEFAULT_START, MULTILINGUAL_START, FinetuneSettings
 from keras_attention.server import ServerSettings
 from keras_attention.support.flags import add_settings
 from keras_attention.zoo.registry import DEFAULT_MODELS
@@ -191,7 +191,8 @@ def add_finetune(commands):
     useful.add_argument("--separator", metavar="SIGN", help=help_text)
     help_text = (
         "model to start from, by name or folder, hf://ORG/NAME[@REVISION] for a published BERT, or none for random "
-        f"weights (default: {DEFAULT_START}; with --network and for a folder: none)"
+        f"weights (default: {DEFAULT_START}; for texts in German, French or Spanish: {MULTILINGUAL_START}; with --network "
+        "and for a folder: none)"
     )
     useful.add_argument("--from", dest="start", default=None, metavar="MODEL", help=help_text)
     useful.add_argument("--validation", metavar="FILE", help="table or folder that chooses the best weights")
@@ -207,7 +208,8 @@ def add_finetune(commands):
     table.add_argument("--delimiter", metavar="SIGN", help="character between columns; default: from name and header")
     add_encoding(table)
     table.add_argument("--skip-bad-rows", action="store_true", help="skip and count rows that cannot be read")
-    table.add_argument("--language", default="en", metavar="CODE", help="language of the texts, for the card (en)")
+    help_text = "language of the texts, for the card (default: en, or the one for which the start was chosen)"
+    table.add_argument("--language", metavar="CODE", help=help_text)
     table.add_argument(
         "--validation-split", type=float, default=0.1, metavar="X", help="without --validation: share of the rows (0.1)"
     )

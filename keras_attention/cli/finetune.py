@@ -20,7 +20,8 @@ def finetune(arguments):
     _check_columns(arguments, in_folder)
     settings = settings_of(arguments)
     check_free(out, arguments.overwrite)
-    check_value("--language", arguments.language, LANGUAGE, "finetune")
+    if arguments.language is not None:
+        check_value("--language", arguments.language, LANGUAGE, "finetune")
     with silent_libraries():
         from keras_attention.finetuning.cross_validation import cross_validate
         from keras_attention.finetuning.report import make_report, report_text, write_classifier
@@ -49,7 +50,8 @@ def finetune(arguments):
     use_strategy(arguments.strategy, notify)
     paths = {"train": arguments.table, "validation": arguments.validation, "test": arguments.test}
     read = {role: _read(arguments, path, notify, start) for role, path in paths.items() if path}
-    start = suited_start(start, read["train"].texts, arguments.kind)
+    start = suited_start(start, read["train"].texts, arguments.kind, notify)
+    language = arguments.language or start.language or "en"
     notify(description(settings))
     claim_entry(out, arguments.overwrite)
     if arguments.search is not None and arguments.restart:
@@ -74,7 +76,7 @@ def finetune(arguments):
     data = [{"name": names, "terms": "as stated by its owner", "link": ""}]
     given = {"start": start, "facts": facts, "data": data, "test": read.get("test")}
     given["overwrite"] = arguments.overwrite
-    entry = write_classifier(out, finetuned, report, **given, language=arguments.language)
+    entry = write_classifier(out, finetuned, report, **given, language=language)
     for folder in checkpoint_folders(unfinished):
         discard_folder(folder)
     plan_path(unfinished).unlink(missing_ok=True)

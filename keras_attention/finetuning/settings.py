@@ -8,6 +8,8 @@ from keras_attention.training.run import AccelerationSettings
 
 AUTO = "auto"  # a value of `min_probability`
 DEFAULT_START = "minilm_small_en"
+# The default for texts in these languages, and the languages.
+MULTILINGUAL_START, MULTILINGUAL = "minilm_small_multi", {"de": "German", "fr": "French", "es": "Spanish"}
 
 
 @dataclass(frozen=True)

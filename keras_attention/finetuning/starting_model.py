@@ -9,9 +9,10 @@ import numpy as np
 from keras_attention.data.tables.label_task import spelling_key
 from keras_attention.data.word_embeddings import set_embeddings
 from keras_attention.data.word_vectors import WordVectors, read_word_vectors
-from keras_attention.finetuning.settings import DEFAULT_START, MOST_TOKENS
+from keras_attention.finetuning.settings import DEFAULT_START, MOST_TOKENS, MULTILINGUAL, MULTILINGUAL_START
 from keras_attention.models.shared import check_pattern
 from keras_attention.pipelines.base import load_pipeline
+from keras_attention.pipelines.languages import detected_language
 from keras_attention.support.errors import UserError, quoted
 from keras_attention.tokenizers import WordPieceTokenizer
 from keras_attention.training import devices
@@ -52,12 +53,16 @@ class Start(NamedTuple):
         implied: dict, settings of a new network that follow from its name, such as the cell of a recurrent one.
         entry: Entry with trained weights, or None for random ones.
         inputs: dict, the keys of config.json for the kind of input of a new network that reads files, or None.
+        is_default: bool. Whether nobody chose it, so that `suited_start` may choose another one.
+        language: str, the code of the language that `suited_start` found, or None.
     """
 
     architecture: Architecture
     implied: dict
     entry: Entry | None
     inputs: dict | None = None
+    is_default: bool = False
+    language: str | None = None
 
     @property
     def reads_files(self):
@@ -65,14 +70,27 @@ class Start(NamedTuple):
         return self.architecture.task.inputs[0].is_file
 
 
-def suited_start(start, sources, kind=None):
-    """A Start whose new network takes inputs of the sizes of its training inputs; others are as they were.
+def suited_start(start, sources, kind=None, notify=None):
+    """A Start that suits its training inputs.
+
+    A new network takes inputs of their sizes. The default start becomes the multilingual one if they are texts in one of
+    its languages other than English. Others are as they were.
 
     Args:
         start: Start.
         sources: list of texts, names of files or other inputs to train on.
         kind: str, the `plural` of a kind of input, or None for the kind that the sources look like.
+        notify: callable that gets a str, which says that another start was chosen; or None.
     """
+    if start.is_default:
+        language = detected_language(sources[:: max(1, len(sources) // TEXTS_TO_READ)])
+        if language not in MULTILINGUAL:
+            return start._replace(is_default=False)
+        if notify is not None:
+            notify(
+                f"The texts are {MULTILINGUAL[language]}: the start is {MULTILINGUAL_START}. Another one: --from MODEL"
+            )
+        return open_start(MULTILINGUAL_START)._replace(language=language)
     new_input = start.architecture.task.new_input
     if start.entry is not None or start.inputs is not None or new_input is None:
         return start
@@ -81,6 +99,7 @@ def suited_start(start, sources, kind=None):
 
 
 FILES = "patches"  # the network for folders of files
+TEXTS_TO_READ = 200  # to find their language
 
 
 def open_start(start=None, network=None):
@@ -101,6 +120,7 @@ def open_start(start=None, network=None):
     """
     if isinstance(start, Start):
         return start
+    is_default = start is None and network is None
     if start is None:
         start = DEFAULT_START if network is None else FROM_NOTHING
     architecture, implied = _named_network(DEFAULT_NETWORK if network is None else network)
@@ -119,7 +139,7 @@ def open_start(start=None, network=None):
             f"{entry.folder} is a {entry.architecture.name}, which is no {network}. Leave out --network, to start from "
             "the model, or --from, to start from random weights."
         )
-    return Start(classifier, {}, entry)
+    return Start(classifier, {}, entry, is_default=is_default)
 
 
 def _named_network(name):

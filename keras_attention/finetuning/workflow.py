@@ -127,7 +127,7 @@ def prepare(
     rows = training_rows(examples, validation, test, task, validation_share, settings.seed)
     if has_skewed_classes(rows.task):
         notify(f"The labels are skewed, so models are compared by {rows.task.main_score}.")
-    start = suited_start(start, rows.train.texts)
+    start = suited_start(start, rows.train.texts, notify=notify)
     continued = make_model is None and not settings.quick and keeps_head(start, task, rows.pairs, settings)
     model, tokenizer = _network(start, rows, settings, continued, make_model or starting_classifier, notify)
     classifier = classifier_for(rows, model, tokenizer, settings, start)
@@ -273,7 +273,7 @@ def finetune_lists(texts, labels, texts_b, start, validation, task, out, overwri
         texts_b = texts_b[0] if texts_b else None
         validation = given_examples(texts, labels, texts_b, lists, "the validation examples")
     with nullcontext() if out is None else entry_reserved(out, overwrite):
-        start = open_start(start, settings.network)
+        start = suited_start(open_start(start, settings.network), examples.texts)
         finetuned = finetune_classifier(examples, validation, start, settings, task=task)
         if out is not None:
             given = {"start": start, "facts": facts, "overwrite": overwrite}
