@@ -191,8 +191,8 @@ def add_finetune(commands):
     useful.add_argument("--separator", metavar="SIGN", help=help_text)
     help_text = (
         "model to start from, by name or folder, hf://ORG/NAME[@REVISION] for a published BERT, or none for random "
-        f"weights (default: {DEFAULT_START}; for texts in German, French or Spanish: {MULTILINGUAL_START}; with --network "
-        "and for a folder: none)"
+        f"weights (default: {DEFAULT_START}; for texts in German, French or Spanish: {MULTILINGUAL_START}; with "
+        "--network and for a folder: none)"
     )
     useful.add_argument("--from", dest="start", default=None, metavar="MODEL", help=help_text)
     useful.add_argument("--validation", metavar="FILE", help="table or folder that chooses the best weights")
