@@ -73,8 +73,8 @@ class Start(NamedTuple):
 def suited_start(start, sources, kind=None, notify=None):
     """A Start that suits its training inputs.
 
-    A new network takes inputs of their sizes. The default start becomes the multilingual one if they are texts in one of
-    its languages other than English. Others are as they were.
+    A new network takes inputs of their sizes. The default start becomes the multilingual one if they are texts in one
+    of its languages other than English. Others are as they were.
 
     Args:
         start: Start.
