@@ -27,6 +27,7 @@ from keras_attention.finetuning.training_rows import FEW_ROWS, TrainingRows
 from keras_attention.inputs.token_sequences import DROPPED_PART
 from keras_attention.pipelines.base import make_pipeline
 from keras_attention.support.errors import counted
+from keras_attention.tokenizers import UnigramTokenizer
 from keras_attention.training import devices
 from keras_attention.training.devices import from_chief, workers
 
@@ -139,7 +140,7 @@ def report_unknown(tokenizer, rows, notify):
     """Says whether the texts are in another script or language than those that the start has read.
 
     Returns:
-        bool. Whether they are: then n-grams of letters are counted, too.
+        bool. Whether they are, or many of their words are cut by a multilingual start: then letters are counted, too.
     """
     texts = [*rows.train.texts, *(rows.train.texts_b or ())]
     share, pieces = unknown_characters(tokenizer, texts), pieces_per_word(tokenizer, texts)
@@ -148,7 +149,7 @@ def report_unknown(tokenizer, rows, notify):
             f"{100 * share:.0f} % of the characters are unknown to this encoder, which has not learned this script. "
             f"Bags of words and of letters count them all. {BETTER_START}"
         )
-    elif pieces >= MANY_PIECES:
+    elif pieces >= MANY_PIECES and tokenizer.kind != UnigramTokenizer.kind:  # which has read many languages
         notify(
             f"This encoder splits a word into {pieces:.1f} pieces on average, so it has hardly read this language. "
             f"A bag of letters is tried, too. {BETTER_START}"

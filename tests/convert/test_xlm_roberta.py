@@ -155,6 +155,7 @@ def without_blank(model):
         (changed_model(with_bytes), "without bytes"),
         (changed_model(without_blank), "begin a text with a blank"),
     ],
+    ids=["empty", "damaged", "word", "bytes", "no blank"],
 )
 def test_another_sentencepiece_model_is_refused(content, message, tmp_path):
     folder = as_bert(tmp_path)

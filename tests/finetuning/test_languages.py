@@ -1,8 +1,10 @@
 """The start by the language of the texts, and an encoder with unigram pieces as a start."""
 
+from types import SimpleNamespace
+
 import pytest
 
-from keras_attention.finetuning.preparation import pieces_per_word, unknown_characters
+from keras_attention.finetuning.preparation import pieces_per_word, report_unknown, unknown_characters
 from keras_attention.finetuning.starting_model import open_start, suited_start
 from keras_attention.zoo.entry_io import load_entry
 from keras_attention.zoo.registry import find_entry
@@ -49,3 +51,11 @@ def test_its_pieces_know_the_four_languages():
         assert unknown_characters(tokenizer, TEXTS[language]) == 0
         assert pieces_per_word(tokenizer, TEXTS[language]) < 1.5, language
     assert unknown_characters(tokenizer, ["房间很干净", "早餐也不错"]) > 0.5
+
+
+@pytest.mark.parametrize("name", ["minilm_small_en", "minilm_small_multi"])
+def test_long_words_are_a_reason_for_letters_and_no_reproach_to_a_multilingual_start(name):
+    tokenizer, said = load_entry(find_entry(name)).tokenizers["text"], []
+    train = SimpleNamespace(texts=["Donaudampfschifffahrtsgesellschaft", "Krankenversicherungsbeitrag"], texts_b=None)
+    assert report_unknown(tokenizer, SimpleNamespace(train=train), said.append)
+    assert len(said) == (name == "minilm_small_en")
