@@ -10,7 +10,7 @@ import numpy as np
 
 from keras_attention.convert import wordpiece_files
 from keras_attention.convert.published_settings import Fields, read_json
-from keras_attention.support.errors import UserError, quoted
+from keras_attention.support.errors import UserError
 from keras_attention.tokenizers import UnigramTokenizer
 from keras_attention.tokenizers.unigram_tokenizer import model_format
 
@@ -18,6 +18,7 @@ MODEL = "sentencepiece.bpe.model"
 MAX_MODEL_BYTES = 32 << 20
 CLASSES = ("XLMRobertaTokenizer", "XLMRobertaTokenizerFast")
 START, PAD, END, UNKNOWN, MASK = "<s>", "<pad>", "</s>", "<unk>", "<mask>"
+SPECIALS = (START, PAD, END, UNKNOWN, MASK)
 FIRST = [START, PAD, END, UNKNOWN]  # the ids 0 to 3 of such a checkpoint
 ROWS = [1, 3, 0, 2]  # and where our ids 0 to 3 stand among them
 ROLES = {"pad_token": PAD, "unk_token": UNKNOWN, "cls_token": START, "bos_token": START}
@@ -96,10 +97,13 @@ def read_unigram(folder, size):
     for name in (wordpiece_files.SETTINGS, wordpiece_files.SPECIAL):
         if (folder / name).is_file():
             fields = Fields(folder / name)
-            _check_settings(fields)
+            fields.only("tokenizer_class", *CLASSES, None)
+            wordpiece_files.check_special(fields, ROLES)
+            for side in ("padding_side", "truncation_side"):
+                fields.only(side, None, "right")
             max_length = max_length or wordpiece_files.max_length_of(fields)
     if (folder / wordpiece_files.ADDED).is_file():
-        _check_added(folder / wordpiece_files.ADDED, list(read_json(folder / wordpiece_files.ADDED)))
+        wordpiece_files.check_added(folder / wordpiece_files.ADDED, read_json(folder / wordpiece_files.ADDED), SPECIALS)
     tokenizer = UnigramTokenizer.from_pieces(pieces.texts, pieces.scores.tolist(), pieces.charsmap)
     return UnigramFiles(tokenizer, np.array([*ROWS, *range(len(FIRST), count)]), max_length)
 
@@ -150,8 +154,7 @@ def _read_tokenizer_json(path):
     scores = np.array([pair[1] for pair in pairs[len(FIRST) :]], np.float32)
     if not np.isfinite(scores).all():
         model.refuse("vocab", "finite log probabilities")
-    added = fields.values.get("added_tokens") or []
-    _check_added(path, [token.get("content") if isinstance(token, dict) else token for token in added])
+    wordpiece_files.check_added(path, fields.values.get("added_tokens"), SPECIALS)
     _check_blanks(fields)
     return Pieces(texts[len(FIRST) :], scores, _charsmap(fields))
 
@@ -191,24 +194,3 @@ def _steps(fields, name, of_sequence):
     if not isinstance(steps, list) or not all(isinstance(step, dict) for step in steps):
         fields.refuse(name, "null, a step, or a sequence of steps")
     return steps
-
-
-def _check_settings(fields):
-    """Raises UserError for settings of a tokenizer other than XLM-R's."""
-    fields.only("tokenizer_class", *CLASSES, None)
-    for name, piece in ROLES.items():
-        value = fields.values.get(name)
-        if value is not None and (value.get("content") if isinstance(value, dict) else value) != piece:
-            fields.refuse(name, repr(piece))
-    added = fields.values.get("added_tokens_decoder") or {}
-    if not isinstance(added, dict):
-        fields.refuse("added_tokens_decoder", "an object")
-    _check_added(fields.path, [one.get("content") if isinstance(one, dict) else one for one in added.values()])
-    for side in ("padding_side", "truncation_side"):
-        fields.only(side, None, "right")
-
-
-def _check_added(path, added):
-    strange = [token for token in added if token not in (*FIRST, MASK)] if isinstance(added, list) else added
-    if strange or not isinstance(added, list):
-        raise UserError(f"{path} adds the token {quoted(strange)}. Supported: {', '.join([*FIRST, MASK])}")

@@ -71,15 +71,15 @@ def read_tokenizer(folder, size):
     if pieces is None:
         raise UserError(f"{folder} has neither vocab.txt nor tokenizer.json.")
     if (folder / SPECIAL).is_file():
-        _check_special(Fields(folder / SPECIAL))
+        check_special(Fields(folder / SPECIAL))
     if (folder / ADDED).is_file():
-        _check_added(folder / ADDED, read_json(folder / ADDED))
+        check_added(folder / ADDED, read_json(folder / ADDED))
     max_length = None
     if (folder / SETTINGS).is_file():
         fields = Fields(folder / SETTINGS)
         lowercase = _stated_lowercase(fields, lowercase)
         max_length = max_length_of(fields)
-        _check_special(fields)
+        check_special(fields)
         for side in ("padding_side", "truncation_side"):
             fields.only(side, None, "right")
     return TokenizerFiles(pieces, looks_lowercase(pieces) if lowercase is None else lowercase, max_length)
@@ -108,28 +108,29 @@ def max_length_of(fields):
     return fields.whole(name, 3, UNLIMITED)
 
 
-def _check_special(fields):
-    """Raises UserError for special tokens other than BERT's, at which texts would be cut."""
-    for name, piece in ROLES.items():
+def check_special(fields, roles=ROLES):
+    """Raises UserError for special tokens other than those of `roles`, at which texts would be cut."""
+    specials = tuple(dict.fromkeys(roles.values()))
+    for name, piece in roles.items():
         if fields.values.get(name) is not None and _content(fields.values[name]) != piece:
             fields.refuse(name, repr(piece))
     for name in FURTHER:
         value = fields.values.get(name)
         tokens = [*value.values()] if isinstance(value, dict) else value or []
-        if not isinstance(tokens, list) or any(_content(token) not in SPECIAL_TOKENS for token in tokens):
+        if not isinstance(tokens, list) or any(_content(token) not in specials for token in tokens):
             fields.refuse(name, "no further tokens")
-    _check_added(fields.path, fields.values.get("added_tokens_decoder"))
+    check_added(fields.path, fields.values.get("added_tokens_decoder"), specials)
 
 
-def _check_added(path, added):
-    """Raises UserError if there are added tokens besides BERT's, at which texts would be cut."""
+def check_added(path, added, specials=SPECIAL_TOKENS):
+    """Raises UserError if there are added tokens besides these special ones, at which texts would be cut."""
     if isinstance(added, dict):  # from pieces to ids, or from ids to pieces
         added = [key if isinstance(value, int) else value for key, value in added.items()]
     if added is None:
         return
-    strange = [token for token in added if _content(token) not in SPECIAL_TOKENS] if isinstance(added, list) else added
+    strange = [token for token in added if _content(token) not in specials] if isinstance(added, list) else added
     if strange or not isinstance(added, list):
-        raise UserError(f"{path} adds the token {quoted(strange)}. Supported: {', '.join(SPECIAL_TOKENS)}")
+        raise UserError(f"{path} adds the token {quoted(strange)}. Supported: {', '.join(specials)}")
 
 
 def _content(token):
@@ -157,7 +158,7 @@ def _read_tokenizer_json(path, size):
         fields.inside("pre_tokenizer").choice("type", {"BertPreTokenizer": "BertPreTokenizer"})
     if fields.values.get("post_processor") is not None:
         _check_frame(fields.inside("post_processor"))
-    _check_added(path, fields.values.get("added_tokens"))
+    check_added(path, fields.values.get("added_tokens"))
     pieces = sorted(vocabulary, key=vocabulary.get)
     check_pieces(path, pieces, size)
     return pieces, lowercase

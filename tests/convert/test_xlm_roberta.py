@@ -199,7 +199,8 @@ def test_another_tokenizer_json_is_refused(fields, message, tmp_path):
         ({"tokenizer_class": "CamembertTokenizer"}, "tokenizer_class"),
         ({"mask_token": "[MASK]"}, "mask_token"),
         ({"added_tokens_decoder": {"9": {"content": "<user>"}}}, "adds the token"),
-        ({"added_tokens_decoder": [1]}, "added_tokens_decoder"),
+        ({"added_tokens_decoder": [1]}, "adds the token"),
+        ({"additional_special_tokens": ["<user>"]}, "additional_special_tokens"),
         ({"padding_side": "left"}, "padding_side"),
     ],
 )
