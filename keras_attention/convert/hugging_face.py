@@ -158,9 +158,10 @@ def _kind(fields, model_type, names):
     """The kind of model, from the configuration, or otherwise from the tensors."""
     architectures = fields.values.get("architectures")
     if architectures is None:
-        if "classifier.weight" in names:
+        if {"classifier.weight", "classifier.out_proj.weight"} & names.keys():
             return "classifier"
-        return "masked_lm" if {"cls.predictions.bias", "vocab_projector.bias"} & names.keys() else "encoder"
+        biases = {"cls.predictions.bias", "vocab_projector.bias", "lm_head.bias"}
+        return "masked_lm" if biases & names.keys() else "encoder"
     known = KINDS[model_type]
     sound = isinstance(architectures, list) and len(architectures) == 1 and isinstance(architectures[0], str)
     if not sound or architectures[0] not in known:

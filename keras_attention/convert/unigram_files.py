@@ -19,6 +19,7 @@ MAX_MODEL_BYTES = 32 << 20
 CLASSES = ("XLMRobertaTokenizer", "XLMRobertaTokenizerFast")
 START, PAD, END, UNKNOWN, MASK = "<s>", "<pad>", "</s>", "<unk>", "<mask>"
 SPECIALS = (START, PAD, END, UNKNOWN, MASK)
+BLANK = "\N{LOWER ONE EIGHTH BLOCK}"  # in pieces
 FIRST = [START, PAD, END, UNKNOWN]  # the ids 0 to 3 of such a checkpoint
 ROWS = [1, 3, 0, 2]  # and where our ids 0 to 3 stand among them
 ROLES = {"pad_token": PAD, "unk_token": UNKNOWN, "cls_token": START, "bos_token": START}
@@ -79,20 +80,22 @@ def read_unigram(folder, size):
     """
     pieces = None
     if (folder / MODEL).is_file():
-        pieces = _read_model(folder / MODEL)
+        pieces = _read_model(folder / MODEL, size)
     path = folder / wordpiece_files.TOKENIZER
     if path.is_file():
-        its_pieces = _read_tokenizer_json(path)
+        its_pieces = _read_tokenizer_json(path, size)
         if pieces is not None and (
             pieces.texts != its_pieces.texts or not np.allclose(pieces.scores, its_pieces.scores)
         ):
             raise UserError(f"{path} has other pieces than {MODEL}. Remove the wrong file.")
+        if pieces is not None and pieces.charsmap != its_pieces.charsmap:
+            raise UserError(f"{path} normalises texts otherwise than {MODEL}. Remove the wrong file.")
         pieces = pieces or its_pieces
     if pieces is None:
         raise UserError(f"{folder} has neither {MODEL} nor {path.name}.")
-    count = len(FIRST) + len(pieces.texts) + 1
-    if count > size:
-        raise UserError(f"{folder} has {count} pieces. The configuration has vocab_size {size}")
+    special = next((piece for piece in pieces.texts if piece in SPECIALS), None)
+    if special is not None:
+        raise UserError(f"{folder} has the special piece {special} among the ordinary ones.")
     max_length = None
     for name in (wordpiece_files.SETTINGS, wordpiece_files.SPECIAL):
         if (folder / name).is_file():
@@ -104,11 +107,20 @@ def read_unigram(folder, size):
             max_length = max_length or wordpiece_files.max_length_of(fields)
     if (folder / wordpiece_files.ADDED).is_file():
         wordpiece_files.check_added(folder / wordpiece_files.ADDED, read_json(folder / wordpiece_files.ADDED), SPECIALS)
-    tokenizer = UnigramTokenizer.from_pieces(pieces.texts, pieces.scores.tolist(), pieces.charsmap)
-    return UnigramFiles(tokenizer, np.array([*ROWS, *range(len(FIRST), count)]), max_length)
+    try:
+        tokenizer = UnigramTokenizer.from_pieces(pieces.texts, pieces.scores.tolist(), pieces.charsmap)
+    except UserError as error:
+        raise UserError(f"{folder}: {error}") from error
+    return UnigramFiles(tokenizer, np.array([*ROWS, *range(len(FIRST), tokenizer.vocabulary_size)]), max_length)
 
 
-def _read_model(path):
+def _check_count(path, count, size):
+    """Raises UserError if a checkpoint has more pieces, special ones included, than rows."""
+    if count > size:
+        raise UserError(f"{path} has {count} pieces. The configuration has vocab_size {size}")
+
+
+def _read_model(path, size):
     from google.protobuf.message import DecodeError
 
     try:
@@ -121,6 +133,7 @@ def _read_model(path):
     except DecodeError as error:
         raise UserError(f"{path} is not a SentencePiece model.") from error
     kinds = model.SentencePiece
+    _check_count(path, len(model.pieces) + 2, size)  # here, because to look at millions of them takes a minute
     first, rest = model.pieces[:3], model.pieces[3:]
     is_sound = [piece.piece for piece in first] == [UNKNOWN, START, END] and model.trainer_spec.model_type == 1
     if not is_sound or any(piece.type != kinds.NORMAL for piece in rest):
@@ -129,13 +142,14 @@ def _read_model(path):
             "without pieces of the user's own and without bytes."
         )
     rules = model.normalizer_spec
-    if not (rules.add_dummy_prefix and rules.remove_extra_whitespaces and rules.escape_whitespaces):
+    blanks = rules.add_dummy_prefix and rules.remove_extra_whitespaces and rules.escape_whitespaces
+    if not blanks or model.trainer_spec.treat_whitespace_as_suffix:
         raise UserError(f"{path}: supported are models that begin a text with a blank, and join blanks.")
     scores = np.array([piece.score for piece in rest], np.float32)
     return Pieces([piece.piece for piece in rest], scores, rules.precompiled_charsmap)
 
 
-def _read_tokenizer_json(path):
+def _read_tokenizer_json(path, size):
     fields = Fields(path, read_json(path, wordpiece_files.MAX_TOKENIZER_BYTES))
     model = fields.inside("model")
     model.choice("type", {"Unigram": "Unigram"})
@@ -151,11 +165,16 @@ def _read_tokenizer_json(path):
         model.refuse("vocab", f"pairs of a piece and its log probability, the first ones {', '.join(FIRST)}")
     if texts[-1] == MASK:
         pairs, texts = pairs[:-1], texts[:-1]
-    scores = np.array([pair[1] for pair in pairs[len(FIRST) :]], np.float32)
+    _check_count(path, len(texts) + 1, size)
+    with np.errstate(over="ignore"):  # too large a number becomes infinite
+        scores = np.array([pair[1] for pair in pairs[len(FIRST) :]], np.float32)
     if not np.isfinite(scores).all():
         model.refuse("vocab", "finite log probabilities")
     wordpiece_files.check_added(path, fields.values.get("added_tokens"), SPECIALS)
     _check_blanks(fields)
+    if fields.values.get("post_processor") is not None:
+        kinds = ("TemplateProcessing", "RobertaProcessing")
+        wordpiece_files.check_frame(fields.inside("post_processor"), kinds, START, END)
     return Pieces(texts[len(FIRST) :], scores, _charsmap(fields))
 
 
@@ -164,9 +183,9 @@ def _charsmap(fields):
     steps = _steps(fields, "normalizer", "normalizers")
     compiled = [step for step in steps if step.get("type") == "Precompiled"]
     others = [step for step in steps if step.get("type") != "Precompiled"]
-    joins = {"type": "Replace", "pattern": {"Regex": " {2,}"}, "content": " "}
+    joins = [{"type": "Replace", "pattern": {"Regex": " {2,}"}, "content": blank} for blank in (" ", BLANK)]
     if len(compiled) > 1 or any(
-        step not in (joins, {"type": "Strip", "strip_left": False, "strip_right": True}) for step in others
+        step not in (*joins, {"type": "Strip", "strip_left": False, "strip_right": True}) for step in others
     ):
         fields.refuse("normalizer", "a compiled normalisation of SentencePiece")
     try:
@@ -177,12 +196,13 @@ def _charsmap(fields):
 
 def _check_blanks(fields):
     """Raises UserError unless a "▁" takes the place of blanks, and stands before a text."""
-    for step in _steps(fields, "pre_tokenizer", "pretokenizers"):
-        inside = Fields(fields.path, step)
-        if inside.choice("type", {name: name for name in ("WhitespaceSplit", "Metaspace")}) == "Metaspace":
-            inside.only("replacement", "\N{LOWER ONE EIGHTH BLOCK}")
-            inside.only("add_prefix_space", True)
-            inside.only("prepend_scheme", "always")
+    steps = [Fields(fields.path, step) for step in _steps(fields, "pre_tokenizer", "pretokenizers")]
+    kinds = [step.choice("type", {name: name for name in ("WhitespaceSplit", "Metaspace")}) for step in steps]
+    if kinds not in (["Metaspace"], ["WhitespaceSplit", "Metaspace"]):
+        fields.refuse("pre_tokenizer", "Metaspace, alone or after WhitespaceSplit")
+    steps[-1].only("replacement", BLANK)
+    steps[-1].only("add_prefix_space", True)
+    steps[-1].only("prepend_scheme", "always")
 
 
 def _steps(fields, name, of_sequence):

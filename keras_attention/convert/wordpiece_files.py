@@ -157,24 +157,30 @@ def _read_tokenizer_json(path, size):
     if fields.values.get("pre_tokenizer") is not None:
         fields.inside("pre_tokenizer").choice("type", {"BertPreTokenizer": "BertPreTokenizer"})
     if fields.values.get("post_processor") is not None:
-        _check_frame(fields.inside("post_processor"))
+        check_frame(fields.inside("post_processor"), ("TemplateProcessing", "BertProcessing"), START, END)
     check_added(path, fields.values.get("added_tokens"))
     pieces = sorted(vocabulary, key=vocabulary.get)
     check_pieces(path, pieces, size)
     return pieces, lowercase
 
 
-def _check_frame(fields):
-    """Raises UserError unless a text stands between [CLS] and [SEP]."""
-    kind = fields.choice("type", {name: name for name in ("TemplateProcessing", "BertProcessing")})
-    if kind == "BertProcessing":
+def check_frame(fields, kinds, start, end):
+    """Raises UserError unless a text stands between two special pieces, such as [CLS] and [SEP].
+
+    Args:
+        fields: Fields of the post-processor of a `tokenizer.json`.
+        kinds: tuple of str, the supported ones.
+        start, end: str, the special pieces.
+    """
+    kind = fields.choice("type", {name: name for name in kinds})
+    if kind != "TemplateProcessing":
         frame = [_first(fields.values.get(name)) for name in ("cls", "sep")]
     else:
         single = fields.values.get("single")
         frame = [_part(part) for part in single] if isinstance(single, list) else [single]
         frame = [piece for piece in frame if piece != "A"] if frame[1:2] == ["A"] else frame
-    if frame != [START, END]:
-        fields.refuse("single" if kind == "TemplateProcessing" else "cls", f"a text between {START} and {END}")
+    if frame != [start, end]:
+        fields.refuse("single" if kind == "TemplateProcessing" else "cls", f"a text between {start} and {end}")
 
 
 def _part(part):

@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 import pytest
+import tokenizers
 from convert.bert_reference import Reference
 from convert.tiny_xlm_roberta import (
     SIZES,
@@ -58,8 +59,6 @@ def reference(tensors, offset):
 
 def published_ids(text):
     """The ids of `tokenizers`, an independent implementation, with <s> and </s>."""
-    import tokenizers
-
     return tokenizers.Tokenizer.from_str(json.dumps(tokenizer_json())).encode(text).ids
 
 
@@ -146,6 +145,22 @@ def without_blank(model):
     model.normalizer_spec.add_dummy_prefix = False
 
 
+def with_blanks_behind(model):
+    model.trainer_spec.treat_whitespace_as_suffix = True
+
+
+def with_mask(model):
+    model.pieces[9].piece = "<mask>"
+
+
+def with_many_pieces(model):
+    model.MergeFromString(b"\x0a\x00" * 100_000)  # empty ones
+
+
+def with_damaged_rules(model):
+    model.normalizer_spec.precompiled_charsmap = b"\xff" * 99
+
+
 @pytest.mark.parametrize(
     ("content", "message"),
     [
@@ -154,11 +169,15 @@ def without_blank(model):
         (changed_model(of_type), "unigram models"),
         (changed_model(with_bytes), "without bytes"),
         (changed_model(without_blank), "begin a text with a blank"),
+        (changed_model(with_blanks_behind), "begin a text with a blank"),
+        (changed_model(with_mask), "the special piece <mask> among the ordinary ones"),
+        (changed_model(with_many_pieces), "has 100058 pieces. The configuration has vocab_size"),
+        (changed_model(with_damaged_rules), "published: This is not a valid SentencePiece model"),
     ],
-    ids=["empty", "damaged", "word", "bytes", "no blank"],
+    ids=["empty", "damaged", "word", "bytes", "no blank", "suffix", "mask", "many", "rules"],
 )
 def test_another_sentencepiece_model_is_refused(content, message, tmp_path):
-    folder = as_bert(tmp_path)
+    folder = as_bert(tmp_path / "published")
     (folder / "sentencepiece.bpe.model").write_bytes(content)
     with pytest.raises(UserError, match=message):
         load_checkpoint(folder)
@@ -177,7 +196,10 @@ def vocabulary(change):
         ({"model": {"type": "Unigram", "unk_id": 3, "vocab": []}}, "the first ones <s>, <pad>, </s>, <unk>"),
         ({"model": {"type": "Unigram", "unk_id": 3, "vocab": {"a": 1}}}, "pairs of a piece"),
         (vocabulary(lambda pairs: pairs.append(["z", float("nan")])), "not valid JSON|finite"),
-        (vocabulary(lambda pairs: pairs.insert(9, pairs[9])), "."),
+        (vocabulary(lambda pairs: pairs.insert(9, pairs[9])), "is already defined"),
+        (vocabulary(lambda pairs: pairs.insert(9, pairs.pop())), "the special piece <mask> among the ordinary ones"),
+        (vocabulary(lambda pairs: pairs.__setitem__(9, ["<pad>", -1.0])), "the special piece <pad>"),
+        (vocabulary(lambda pairs: pairs.__setitem__(9, ["z", -1e39])), "finite log probabilities"),
         ({"model": {"type": "Unigram", "unk_id": 3, "vocab": [], "byte_fallback": True}}, "byte_fallback is True"),
         ({"normalizer": {"type": "Lowercase"}}, "normalizer"),
         ({"normalizer": {"type": "Precompiled", "precompiled_charsmap": "?"}}, "in base64"),
@@ -185,6 +207,11 @@ def vocabulary(change):
         ({"pre_tokenizer": {"type": "ByteLevel"}}, "WhitespaceSplit"),
         ({"pre_tokenizer": {"type": "Metaspace", "replacement": "_"}}, "replacement"),
         ({"pre_tokenizer": {"type": "Sequence", "pretokenizers": 3}}, "a sequence of steps"),
+        ({"pre_tokenizer": None}, "pre_tokenizer is None. Supported: Metaspace"),
+        ({"pre_tokenizer": {"type": "WhitespaceSplit"}}, "Supported: Metaspace"),
+        ({"post_processor": 3}, "post_processor is 3"),
+        ({"post_processor": {"type": "ByteLevel"}}, "one of TemplateProcessing, RobertaProcessing"),
+        ({"post_processor": {"type": "TemplateProcessing", "single": []}}, "a text between <s> and </s>"),
         ({"added_tokens": [{"content": "<user>"}]}, "adds the token"),
     ],
 )
@@ -211,10 +238,39 @@ def test_other_settings_of_the_tokenizer_are_refused(settings, message, tmp_path
         load_checkpoint(folder)
 
 
-def test_files_that_contradict_each_other_are_refused(tmp_path):
-    fields = vocabulary(lambda pairs: pairs.__setitem__(9, ["zzz", -1.0]))
-    with pytest.raises(UserError, match="other pieces than"):
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        (vocabulary(lambda pairs: pairs.__setitem__(9, ["zzz", -1.0])), "other pieces than"),
+        ({"normalizer": None}, "normalises texts otherwise than"),
+    ],
+)
+def test_files_that_contradict_each_other_are_refused(fields, message, tmp_path):
+    with pytest.raises(UserError, match=message):
         load_checkpoint(as_bert(tmp_path, files=FILES[2], fields=fields))
+
+
+@pytest.mark.parametrize("blank", [" ", "▁"])
+def test_a_file_of_a_later_version(blank, tmp_path):
+    """`transformers` 4.38 strips and joins blanks before it splits, and wrote " " at first, then "▁"."""
+    fields = tokenizer_json()
+    steps = [{"type": "Strip", "strip_left": False, "strip_right": True}]
+    steps.append({"type": "Replace", "pattern": {"Regex": " {2,}"}, "content": blank})
+    fields["normalizer"] = {"type": "Sequence", "normalizers": [fields["normalizer"], *steps]}
+    fields["pre_tokenizer"] = fields["pre_tokenizer"]["pretokenizers"][1]
+    tokenizer = load_checkpoint(as_bert(tmp_path, files=("tokenizer.json",), fields=fields)).tokenizer
+    other = tokenizers.Tokenizer.from_str(json.dumps(fields))
+    for text in ["A dog  runs.", *TEXTS]:
+        assert tokenizer.tokens(tokenizer.encode([text])[0]) == other.encode(text, add_special_tokens=False).tokens
+
+
+@pytest.mark.parametrize(
+    ("head", "name"), [("", "BertEncoder"), ("masked_lm", "BertMaskedLM"), ("classifier", "BertClassifier")]
+)
+def test_without_its_architecture_the_tensors_tell_the_kind(head, name, tmp_path):
+    config = {"id2label": {"0": "a", "1": "b", "2": "c"}, **XLM_ROBERTA}
+    folder = write_xlm_roberta(tmp_path, tensors_like("roberta." if head else "", 1, 18, head), **config)
+    assert type(load_checkpoint(folder).model).__name__ == name
 
 
 def test_more_pieces_than_rows_are_refused(tmp_path):
