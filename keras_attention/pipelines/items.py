@@ -12,11 +12,14 @@ from keras_attention.pipelines.search.amounts import (
     CURRENCY_IN_ANSWERS,
     DEBT,
     MONEY_BESIDE,
+    PER_WORDS,
     SIGN,
+    SLASH,
     SYMBOL,
     amount_in_answers,
     currency_differs,
     powers_differ,
+    units_differ,
 )
 
 EMOJI = (
@@ -70,7 +73,7 @@ class Guard(NamedTuple):
 
     Attributes:
         sentence: str.
-        plain: str, the sentence without tags and emoji, which is what the model reads.
+        plain: str, the sentence without tags and emoji, which is what the model reads. "€20/month" is "€20 per month".
         marks: list of Mark, the tags and emoji.
         names: re.Pattern of names that stay as they are, or None.
         languages: pair of str or None, the codes of source and target, such as "de".
@@ -138,6 +141,7 @@ class Guard(NamedTuple):
 PRICED_PLACEHOLDER = rf"{SYMBOL}\s?(?:{PLACEHOLDER})|(?:{PLACEHOLDER})\s?{SYMBOL}"
 NAME = f"{ADDRESS}|{EMAIL}|{PRICED_PLACEHOLDER}|{PLACEHOLDER}"
 NAME_OR_NUMBER = re.compile(f"(?P<name>{NAME})|{NUMBER.pattern}")
+NAME_OR_SLASH = re.compile(f"(?:{NAME})|{SLASH}")
 
 
 def guard(sentence, names=None, languages=(None, None)):
@@ -145,7 +149,18 @@ def guard(sentence, names=None, languages=(None, None)):
     plain, marks = without_marks(sentence)
     if not marks and not _name_or_number(names).search(plain):
         return None
-    return Guard(sentence, plain, marks, names, languages)
+    return Guard(sentence, *_with_per_words(plain, marks, languages[0]), names, languages)
+
+
+def _with_per_words(plain, marks, language):
+    """A text and its marks with a word for the slashes behind amounts, whose next word models did not translate."""
+    matches = NAME_OR_SLASH.finditer(plain) if language in PER_WORDS else ()
+    for start, end in reversed([match.span("slash") for match in matches if match["slash"]]):
+        word = f" {PER_WORDS[language]} "
+        plain = plain[:start] + word + plain[end:]
+        longer = len(word) - (end - start)
+        marks = [mark._replace(place=mark.place + longer if mark.place >= end else mark.place) for mark in marks]
+    return plain, marks
 
 
 @functools.lru_cache(maxsize=16)
@@ -185,14 +200,14 @@ def difference(source, answer, source_language=None, target_language=None):
 
     Numbers are compared by their digits, so that 1,000.5 equals 1.000,5. One of up to twelve may become a word, and a
     time such as 7:45 pm may become 19:45. "Million" and its like must stay. The sign of a currency may become a word
-    and the other way round, but the currency of an amount must stay.
+    and the other way round, but the currency of an amount must stay, and so must the month of "€20 per month".
 
     Args:
         source, answer: str.
         source_language, target_language: str or None, codes such as "en", for the words of numbers.
 
     Returns:
-        "numbers", "items" (an address, a placeholder, a tag, an emoji or a currency), or None.
+        "numbers", "items" (an address, a placeholder, a tag, an emoji, a currency or a unit), or None.
     """
     (numbers, names), (other_numbers, other_names) = _items(source), _items(answer)
     missing, added = _unmatched(numbers, other_numbers), _unmatched(other_numbers, numbers)
@@ -201,7 +216,9 @@ def difference(source, answer, source_language=None, target_language=None):
     source, answer, priced = _without_names(source), _without_names(answer), _without_names(source, "0")
     if powers_differ(source, answer, source_language, target_language):
         return "numbers"
-    return "items" if names != other_names or currency_differs(priced, answer, target_language) else None
+    if names != other_names or currency_differs(priced, answer, target_language):
+        return "items"
+    return "items" if units_differ(source, answer, source_language, target_language) else None
 
 
 def _without_names(text, placeholder=" "):

@@ -10,6 +10,7 @@ from zoo.tiny_entry import DECODING, ENGLISH, tiny_parts, tiny_translator
 from keras_attention.pipelines.control import constrained_answers
 from keras_attention.pipelines.control.constrained_answers import boundaries, prefixes_of_sentences
 from keras_attention.pipelines.control.terms import Terms, read_names, read_terms
+from keras_attention.pipelines.translations import Translation
 from keras_attention.pipelines.translator import Translator
 from keras_attention.support.errors import UserError
 from keras_attention.tokenizers import SentencePieceTokenizer
@@ -88,6 +89,32 @@ def test_a_missing_term_or_prefix_is_a_doubt(monkeypatch):
     assert (translation.reason, translation.low_score) == ("terms differ", True)
     translation = translator().translate(ENGLISH[0], prefix="Treppen")
     assert (translation.reason, translation.low_score) == ("prefix differs", True)
+
+
+def test_a_lost_amount_is_searched_again_with_terms(monkeypatch):
+    """With terms, "€5" became "$5", which was doubted but not searched again."""
+
+    def search(translator, text, prefix, terms, **options):
+        searches.append(text)
+        return [Translation(f"{prefix}{text.replace('€5', '$5')} {' '.join(terms)}", tokens=["x"])]
+
+    searches = []
+    usual = translator().translate(ENGLISH[0])
+    monkeypatch.setattr(Translator, "hypotheses", lambda self, texts, split=True, **options: [[usual]] * len(texts))
+    monkeypatch.setattr(constrained_answers, "search_with_constraints", search)
+    ((answer, *_),) = constrained_answers.controlled_hypotheses(
+        translator(), ["Dogs cost €5."], prefix="Zwei ", terms={"dogs": "Treppen"}
+    )
+    assert (answer.text, answer.reason) == ("Zwei Dogs cost €5. Treppen", None)
+    assert searches == ["Dogs cost €5.", "Dogs cost 100."]
+
+
+def test_a_prefix_has_the_stand_ins_of_its_items():
+    sentence, prefix = "Pay €5, 25 or 5 to {name}.", "Zahle {name} €5, 25 oder 5 von 255"
+    _, (_, pairs), masked_prefix = constrained_answers.masked(sentence, prefix, None, ("en", "de"), attempt=1)
+    stand_ins = {item: stand_in for stand_in, item in pairs}
+    expected = f"Zahle {stand_ins['{name}']} {stand_ins['€5']}, {stand_ins['25']} oder {stand_ins['5']} von 255"
+    assert masked_prefix == expected
 
 
 def test_names_stay_as_they_are(monkeypatch):

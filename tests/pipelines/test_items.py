@@ -48,6 +48,8 @@ KEPT = [
     ("Pay 99 cents or CHF 20.-", "Zahle 99 ¢ oder 20,- Franken"),
     ("{name} paid {amount} € of $5 CAD.", "{name} zahlte {amount} Euro von $5 CAD."),
     ("£3 billion", "3 Milliarden Pfund"),
+    ("A room is €80/night, or €9 an hour.", "Ein Zimmer kostet 80 € pro Nacht oder 9 € stündlich."),
+    ("He earned $5 and an hourglass.", "Er hat 5 Dollar und eine Sanduhr verdient."),
 ]
 DIFFERENT = [
     ("13 dogs", "zwölf Hunde", "numbers"),
@@ -78,6 +80,8 @@ DIFFERENT = [
     ("It costs ￥500.", "Es kostet 500 Dollar.", "items"),
     ("I paid £5 for it.", "Ich habe £5 Uhr bezahlt.", "items"),
     ("Lend me $5.", "Leih mir $5 $.", "items"),
+    ("It costs $20/year.", "Es kostet $20.", "items"),
+    ("He gets 15 € per hour.", "Er bekommt 15 € im Jahr.", "items"),
     ("It is €7.50 more.", "Es ist €7.50mal mehr.", "items"),
     ("I bought 5 books.", "Ich habe für 5 Dollar Bücher gekauft.", "items"),
     ("It costs 5 million €.", "Es kostet 5 Millionen $.", "items"),
@@ -170,8 +174,9 @@ def test_amounts_beside_letters_and_numbers():
     for text, items in (
         ("US$5 or A$5", ["US$5", "A$5"]),
         ("5€5", ["5", "5"]),
+        ("5€50 or 3$25.", ["5€50", "3$25"]),
         ("Ke$5", ["5"]),
-        ("20€/day", ["20€"]),
+        ("20€/$30", ["20€", "$30"]),
         ("5 €/kg, £3bn, 5 k€ or CHF 20.-", ["5 €/kg", "£3bn", "5 k€", "CHF 20.-"]),
         ("€20\u2013€30, 20-30€ or -$5", ["€20\u2013€30", "20-30€", "-$5"]),
         ("1 299,99 € in $20 CAD, <€5 and ₹500", ["1 299,99 €", "$20 CAD", "<€5", "₹500"]),
@@ -180,6 +185,24 @@ def test_amounts_beside_letters_and_numbers():
         stand_ins, pairs = one.masked(1)
         assert [item for _, item in pairs] == items
         assert one.restored(stand_ins, pairs) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "language", "expected"),
+    [
+        ("It is $20/month, or 5 euros / ticket.", "en", "It is $20 per month, or 5 euros per ticket."),
+        ("Das <b>kostet 5 €</b>/Tag 😢.", "de", "Das kostet 5 € pro Tag ."),
+        ("De 20 €/an à 5 €/kg.", "fr", "De 20 € par an à 5 €/kg."),
+        ("https://a.org/$20/month costs 5 € / £4.", "en", "https://a.org/$20/month costs 5 € / £4."),
+        ("20 lei/luna, $5/month", "ro", "20 lei/luna, $5/month"),
+    ],
+)
+def test_the_slash_behind_an_amount_is_read_as_a_word(text, language, expected):
+    """ "$20/month" became "$20/mon"."""
+    one = guard(text, languages=(language, "de"))
+    assert one.plain == expected
+    _, marks = without_marks(text)
+    assert [expected[mark.place :][:2] for mark in one.marks] == ["ko", " p", "."][: len(marks)]
 
 
 @pytest.mark.parametrize(

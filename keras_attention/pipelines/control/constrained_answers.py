@@ -10,8 +10,8 @@ import numpy as np
 from keras_attention.decoding.constrained_search import Constraints, constrained_search
 from keras_attention.inputs.given_texts import as_texts
 from keras_attention.pipelines.control.terms import Terms
-from keras_attention.pipelines.doubt import PREFIX, TERMS
-from keras_attention.pipelines.items import guard, without_marks
+from keras_attention.pipelines.doubt import ITEMS, NUMBERS, PREFIX, TERMS
+from keras_attention.pipelines.items import ATTEMPTS, guard, without_marks
 from keras_attention.pipelines.languages import language_code
 from keras_attention.pipelines.search.guarded_search import restored_answer
 from keras_attention.pipelines.sentences import split_text
@@ -26,6 +26,7 @@ from keras_attention.tokenizers.special_tokens import END_ID, PAD_ID, START_ID, 
 CHARACTERS_PER_TOKEN = 64  # of the limit of a prefix
 STEPS = 32  # the number of steps of a program is a multiple of it
 BEAM_SIZES = (16, 32)  # for searches with terms, beside the translator's own
+SEARCHED_AGAIN = (NUMBERS, ITEMS, PREFIX, TERMS)  # reasons for another attempt at a sentence with items
 INSIDE_WORDS = "-'’_"  # signs after which a word goes on
 
 
@@ -122,21 +123,37 @@ def prefixes_of_sentences(prefix, answers, language):
 
 
 def _answers_to(translator, options, sentence_and_wish):
-    """The Translations of a sentence, searched with the constraints of its wish, items restored."""
+    """The Translations of a sentence, searched with the constraints of its wish, items restored.
+
+    As without constraints, the model reads other stand-ins in further attempts if an item differs, see
+    `search.guarded_search.guarded_answers`.
+    """
     sentence, wish = sentence_and_wish
     options = dict(options)
     names, keep_items = options.pop("do_not_translate", None), options.pop("keep_items", True)
     languages = language_code(translator.source_language), language_code(translator.target_language)
-    one, mask, prefix = masked(sentence, wish.prefix, names, keep_items and all(languages))
-    marks = bool(one and one.has_inner_marks and translator.has_attention)
-    attention = options.pop("attention", False)
-    hypotheses = search_with_constraints(
-        translator, mask[0], prefix, wish.terms, attention=attention or marks, **options
-    )
+    kept = languages if keep_items and all(languages) else None
     answers = []
-    for answer in hypotheses:
-        if keep_items and all(languages):
-            answer = restored_answer(one, mask, sentence, answer, answer if marks else None, languages)
+    for attempt in range(ATTEMPTS):
+        one, mask, prefix = masked(sentence, wish.prefix, names, kept, attempt)
+        if answers and not mask[1]:
+            break
+        of_attempt = _answers_with(translator, options, sentence, wish, one, mask, prefix, kept)
+        answers = answers or of_attempt
+        if of_attempt[0].truncated or of_attempt[0].reason not in SEARCHED_AGAIN:
+            return of_attempt
+    return answers
+
+
+def _answers_with(translator, options, sentence, wish, one, mask, prefix, kept):
+    """The Translations of a sentence as its Guard `one` has masked it. `kept`: see `masked`."""
+    marks = bool(one and one.has_inner_marks and translator.has_attention)
+    attention = options.get("attention", False)
+    options = {**options, "attention": attention or marks}
+    answers = []
+    for answer in search_with_constraints(translator, mask[0], prefix, wish.terms, **options):
+        if kept:
+            answer = restored_answer(one, mask, sentence, answer, answer if marks else None, kept)
         reason = wish.missing(answer.text)
         if reason:
             answer = answer._replace(low_score=True, reason=reason)
@@ -144,14 +161,21 @@ def _answers_to(translator, options, sentence_and_wish):
     return answers
 
 
-def masked(sentence, prefix, names, keep_items):
-    """The Guard of a sentence or None, its mask (text, stand-ins), and the prefix with the same stand-ins."""
-    one = guard(sentence, names) if keep_items else None
-    mask = (one and one.masked(0)) or (one.plain if one else sentence, [])
+def masked(sentence, prefix, names, languages, attempt=0):
+    """The Guard of a sentence or None, its mask (text, stand-ins), and the prefix with the same stand-ins.
+
+    Args:
+        sentence, prefix: str.
+        names: re.Pattern of names that stay as they are, or None.
+        languages: pair of codes such as "en", of source and target; None: no items are kept.
+        attempt: int >= 0, see `Guard.masked`.
+    """
+    one = guard(sentence, names, languages) if languages else None
+    mask = (one and one.masked(attempt)) or (one.plain if one else sentence, [])
     if one:
         prefix = without_marks(prefix)[0]
         for stand_in, item in mask[1]:
-            prefix = prefix.replace(item, stand_in)
+            prefix = re.sub(rf"(?<![\w.,]){re.escape(item)}(?![\w]|[.,]\d)", stand_in, prefix)
     return one, mask, prefix
 
 

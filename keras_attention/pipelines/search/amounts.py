@@ -45,19 +45,29 @@ PRICE = (
     "(?:[.,][-–—]{1,2}(?![\\w–—-]))?+"  # 20,-
 )
 PRICES = rf"{PRICE}(?:\s?[-–]\s?{PRICE})?+"
-PER = r"(?:/(?:[^\W\d_]{1,2}[²³]?|[kM]Wh)(?![\w²³]))?+"  # €5/kg
+PER = r"(?:/(?:(?!an\b)[^\W\d_]{1,2}[²³]?|[kM]Wh)(?![\w²³]))?+"  # €5/kg
+PER_WORDS = {"en": "per", "de": "pro", "fr": "par"}  # read in place of the slash of €20/month
+PER_WORDS_OF_SOURCES = {"en": "per|an?", "de": "pro|je", "fr": "par"}
+# Beginnings of the words for what an amount is paid for, in the same order in each language.
+UNITS = {
+    "en": ["hour", "da(?:y|ily)", "week", "month", "year|annual|annum", "night", "person|head|each"],
+    "de": ["stund|stünd|std", "tag|täglich", "woche|wöchent", "monat", "jahr|jähr", "nacht|nächt", "person|kopf|jede"],
+    "fr": ["heure|horai", "jour|quotid", "semaine|hebdo", "mois|mensuel", "ans?\\b|ann[éu]", "nuit", "perso|tête|chac"],
+}
 PRICED_WORDS = f"(?i:{'|'.join(words for words, _ in CURRENCY_WORDS.values())})\\b"
 MONEY_BESIDE = rf"(?:{SYMBOL}|{CODE}\b|{PRICED_WORDS})"
 COMPARISON = "[<>≤≥≈~±]"
 AMOUNT = (
     rf"(?:{COMPARISON}\s?)?(?:{SIGN})?(?:"
     rf"{MONEY}\s?-?{PRICE}(?:\s?[-–]\s?(?:{MONEY}\s?)?{PRICE})?+(?:{POWER_SIGN}(?!\w))?+(?:\s?{CODE}\b|\+(?!\w))?+"
+    rf"|{PRICE}{SYMBOL}\d\d(?!\d|[.,]\d|\s?{SYMBOL})"  # 5€50
     rf"|{PRICES}(?:\s?{POWER_SIGN}(?!\w))?\s?{MONEY_BEHIND}){PER}"
 )
 AMOUNT_IN_WORDS = (
     rf"(?P<amount>{PRICES}\s(?:{POWER}\.?\s(?:d['’]|de\s)?)?{PRICED_WORDS}"
     rf"|{PRICES}\s?{POWER}\.?\s?{SYMBOL}|{SYMBOL}\s?{PRICES}\s?{POWER})"
 )
+SLASH = rf"(?:{AMOUNT_IN_WORDS}|{AMOUNT})(?P<slash>\s?/\s?)(?=an\b|[^\W\d_]{{3}})(?!{CODE}\b|{PRICED_WORDS})"
 # An amount in whose place a model has seen a part of a word or a time of the day, or which has two currencies.
 NO_AMOUNT = re.compile(rf"(?:{AMOUNT})(?:[^\W\d]|\s?(?:Uhr|heures?|o'clock|{PRICED_WORDS})\b|\s?{SYMBOL}(?!\s?\d))")
 BEHIND = rf"\d(?:[.,][-–—]{{1,2}})?[\s-]?(?:(?:{POWER_SIGN}|{POWER}\.?)\s?(?:d['’]|de\s)?)?"
@@ -148,6 +158,33 @@ def powers_differ(source, answer, source_language, target_language):
     beside, anywhere = _powers(source, source_language)
     beside_in_answer, anywhere_in_answer = _powers(answer, target_language)
     return bool(beside - anywhere_in_answer or beside_in_answer - anywhere)
+
+
+def units_differ(source, answer, source_language, target_language):
+    """Whether an amount is one for each hour, month or person, and the answer does not name this unit.
+
+    Args:
+        source, answer: str in NFKC, without items other than numbers.
+        source_language, target_language: str or None, codes such as "en". Without known words: False.
+    """
+    if source_language not in UNITS or target_language not in UNITS:
+        return False
+    ends = [match.end() for match in _priced(source_language).finditer(source)]
+    units = zip(_units(source_language), _units(target_language), strict=True)
+    return any(
+        not unit_in_answer.search(answer) for unit, unit_in_answer in units if any(unit.match(source, i) for i in ends)
+    )
+
+
+@functools.lru_cache
+def _priced(language):
+    """An amount and the word behind which its unit is."""
+    return re.compile(rf"(?:{AMOUNT_IN_WORDS}|{AMOUNT})(?:\s?/|\s(?:{PER_WORDS_OF_SOURCES[language]})\s)\s?")
+
+
+@functools.lru_cache
+def _units(language):
+    return [re.compile(rf"(?<![^\W\d_])(?:{words})", re.IGNORECASE) for words in UNITS[language]]
 
 
 def _powers(text, language):
