@@ -155,8 +155,8 @@ def finetune(
             default, columns have their own names or their numbers, from 0.
         kind: "images" or "sounds", the files of a folder; None: by their names. "series" for series.
         start: str or Path, a model to start from, see `load`; "none" for random weights of the settings' `network` and
-            `size`. None: "minilm_small_en", for German, French or Spanish texts "minilm_small_multi", and "none" for
-            a folder or if the settings have a `network`.
+            `size`. None: "minilm_small_en"; "minilm_small_multi" if a quarter of the texts is in German, French or
+            Spanish; and "none" for a folder or if the settings have a `network`.
         validation: pair (texts, labels), triple with second texts, a table with the same columns, or a folder. It
             determines the best weights. None holds out a tenth of the rows.
         task: "binary", "multiclass", "multilabel" or "regression"; None: determined from the labels.
@@ -189,7 +189,7 @@ def finetune(
     label_names = names_of_columns(labels, label) if label_names is None else label_names
     texts, labels, texts_b = labelled_texts(texts, labels, texts_b, **columns)
     if kind is not None:
-        opened = suited_start(opened, texts, kind)
+        opened = suited_start(opened, texts, kind, notify=print)
     if validation is not None:
         given = validation if isinstance(validation, (tuple, list)) else (validation,)
         if len(given) > 3:

@@ -191,8 +191,8 @@ def add_finetune(commands):
     useful.add_argument("--separator", metavar="SIGN", help=help_text)
     help_text = (
         "model to start from, by name or folder, hf://ORG/NAME[@REVISION] for a published BERT, or none for random "
-        f"weights (default: {DEFAULT_START}; for texts in German, French or Spanish: {MULTILINGUAL_START}; with "
-        "--network and for a folder: none)"
+        f"weights (default: {DEFAULT_START}; if a quarter of the texts is in German, French or Spanish: "
+        f"{MULTILINGUAL_START}; with --network and for a folder: none)"
     )
     useful.add_argument("--from", dest="start", default=None, metavar="MODEL", help=help_text)
     useful.add_argument("--validation", metavar="FILE", help="table or folder that chooses the best weights")
@@ -208,7 +208,10 @@ def add_finetune(commands):
     table.add_argument("--delimiter", metavar="SIGN", help="character between columns; default: from name and header")
     add_encoding(table)
     table.add_argument("--skip-bad-rows", action="store_true", help="skip and count rows that cannot be read")
-    help_text = "language of the texts, for the card (default: en, or the one for which the start was chosen)"
+    help_text = (
+        "language of the texts, for the card and the start (default: German, French or Spanish if the texts look like "
+        "it, else en); mul: several"
+    )
     table.add_argument("--language", metavar="CODE", help=help_text)
     table.add_argument(
         "--validation-split", type=float, default=0.1, metavar="X", help="without --validation: share of the rows (0.1)"

@@ -50,7 +50,7 @@ def finetune(arguments):
     use_strategy(arguments.strategy, notify)
     paths = {"train": arguments.table, "validation": arguments.validation, "test": arguments.test}
     read = {role: _read(arguments, path, notify, start) for role, path in paths.items() if path}
-    start = suited_start(start, read["train"].texts, arguments.kind, notify)
+    start = suited_start(start, read["train"].all_texts, arguments.kind, notify, arguments.language)
     language = arguments.language or start.language or "en"
     notify(description(settings))
     claim_entry(out, arguments.overwrite)

@@ -50,6 +50,11 @@ class Examples:
         return replace(self, **kept)
 
     @property
+    def all_texts(self):
+        """list, the texts and behind them the second texts of pairs."""
+        return [*self.texts, *(self.texts_b or ())]
+
+    @property
     def keys(self):
         """One hashable for each row; equal ones have the same input."""
         texts = [each if isinstance(each, str) else np.asarray(each).tobytes() for each in self.texts]

@@ -127,7 +127,7 @@ def prepare(
     rows = training_rows(examples, validation, test, task, validation_share, settings.seed)
     if has_skewed_classes(rows.task):
         notify(f"The labels are skewed, so models are compared by {rows.task.main_score}.")
-    start = suited_start(start, rows.train.texts, notify=notify)
+    start = suited_start(start, rows.train.all_texts, notify=notify)
     continued = make_model is None and not settings.quick and keeps_head(start, task, rows.pairs, settings)
     model, tokenizer = _network(start, rows, settings, continued, make_model or starting_classifier, notify)
     classifier = classifier_for(rows, model, tokenizer, settings, start)
@@ -177,7 +177,7 @@ def _network(start, rows, settings, continued, make_model, notify):
     if continued:
         notify("The start has the same labels. Training continues with its output layer (--linear-start: a new one).")
         return continued_classifier(start, rows.task, settings)
-    return make_model(start, rows.num_labels, settings, [*rows.train.texts, *(rows.train.texts_b or ())])
+    return make_model(start, rows.num_labels, settings, rows.train.all_texts)
 
 
 def _stages(rows, model, settings, suitable, teacher, notify):
@@ -273,10 +273,10 @@ def finetune_lists(texts, labels, texts_b, start, validation, task, out, overwri
         texts_b = texts_b[0] if texts_b else None
         validation = given_examples(texts, labels, texts_b, lists, "the validation examples")
     with nullcontext() if out is None else entry_reserved(out, overwrite):
-        start = suited_start(open_start(start, settings.network), examples.texts)
+        start = suited_start(open_start(start, settings.network), examples.all_texts, notify=print)
         finetuned = finetune_classifier(examples, validation, start, settings, task=task)
         if out is not None:
             given = {"start": start, "facts": facts, "overwrite": overwrite}
             given["data"] = [{"name": "lists given in Python", "terms": "as stated by its owner", "link": ""}]
-            write_classifier(out, finetuned, make_report(finetuned), **given)
+            write_classifier(out, finetuned, make_report(finetuned), **given, language=start.language or "en")
     return finetuned.classifier

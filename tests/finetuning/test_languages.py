@@ -3,9 +3,14 @@
 from types import SimpleNamespace
 
 import pytest
+from zoo.tiny_bert import tiny_encoder, write_tiny
 
+import keras_attention
+from keras_attention.finetuning import starting_model
+from keras_attention.finetuning.examples import Examples
 from keras_attention.finetuning.preparation import pieces_per_word, report_unknown, unknown_characters
 from keras_attention.finetuning.starting_model import open_start, suited_start
+from keras_attention.zoo.entry import read_entry
 from keras_attention.zoo.entry_io import load_entry
 from keras_attention.zoo.registry import find_entry
 
@@ -32,6 +37,45 @@ def test_the_default_start_knows_the_language_of_the_texts(language):
     assert len(said) == (expected == "minilm_small_multi")
     assert (start.language == language) == (expected == "minilm_small_multi")
     assert suited_start(start, TEXTS["fr"] * 20, notify=said.append) is start
+
+
+@pytest.mark.parametrize("language", ["de", "fr", "es"])
+def test_a_quarter_of_the_texts_is_enough(language):
+    said = []
+    texts = [*TEXTS["en"] * 2, *TEXTS[language][:2]] * 10
+    start = suited_start(open_start(), texts, notify=said.append)
+    assert (start.entry.name, start.language) == ("minilm_small_multi", "mul")
+    assert said == ["The texts are in several languages: the start is minilm_small_multi. Another one: --from MODEL"]
+    few = [*TEXTS["en"] * 6, *TEXTS[language][:2]] * 10
+    assert suited_start(open_start(), few, notify=pytest.fail).entry.name == "minilm_small_en"
+
+
+def test_languages_may_alternate():
+    texts = [text for pair in zip(TEXTS["en"], TEXTS["de"], strict=True) for text in pair] * 67  # each second is German
+    assert suited_start(open_start(), texts).entry.name == "minilm_small_multi"
+
+
+@pytest.mark.parametrize(
+    ("language", "name"),
+    [("de", "multi"), ("Spanish", "multi"), ("mul", "multi"), ("en", "en"), ("it", "en"), ("no language", "en")],
+)
+def test_the_users_word_decides(language, name):
+    for texts in (["12 x"], TEXTS["de"], TEXTS["en"]):
+        assert suited_start(open_start(), texts, language=language).entry.name == f"minilm_small_{name}"
+
+
+def test_the_second_texts_of_pairs_count():
+    examples = Examples(["1", "2", "3"], ["a", "b", "a"], TEXTS["de"])
+    assert suited_start(open_start(), examples.all_texts).language == "de"
+
+
+def test_a_model_trained_in_python_names_its_language(tmp_path, capsys, monkeypatch):
+    write_tiny(tmp_path / "tiny", tiny_encoder(num_layers=1))
+    monkeypatch.setattr(starting_model, "MULTILINGUAL_START", tmp_path / "tiny")
+    texts = [f"{text} {number}" for number in range(5) for text in TEXTS["de"]]
+    keras_attention.finetune(texts, ["a", "b", "c"] * 5, out=tmp_path / "moods", quick=True)
+    assert capsys.readouterr().out.startswith("The texts are German: the start is ")
+    assert read_entry(tmp_path / "moods").config["language"] == "de"
 
 
 @pytest.mark.parametrize("name", ["minilm_small_en", "minilm_small_sentiment"])
