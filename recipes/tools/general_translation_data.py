@@ -7,7 +7,7 @@ Each source is a table whose header names the two languages; other columns are i
 times, "=0.3" a random share of them. Pairs are cleaned: blanks around punctuation are closed, pairs whose lengths do
 not fit are dropped. Pairs are added that teach what ordinary pairs do not:
 - lines of two sentences, made of two pairs, so that the second one is not lost;
-- other names and numbers, where both sides have the same one;
+- other names and numbers, where both sides have the same one, and placeholders such as {name} instead of names;
 - addresses, numbers, times and placeholders alone or in a sentence, which are to be copied.
 """
 
@@ -96,6 +96,11 @@ def new_number(draw, like):
     return re.sub(r"\d", lambda digit: draw.choice("123456789" if digit.start() == 0 else "0123456789"), like)
 
 
+def placeholder(draw):
+    """What a template has instead of a name."""
+    return "{" + new_name(draw).lower() + "}"
+
+
 def address(draw):
     """Something that is the same in every language: an address, a number, a time, a placeholder, a sign."""
     name, place = new_name(draw).lower(), new_name(draw).lower()
@@ -105,7 +110,7 @@ def address(draw):
         f"{draw.choice(SYLLABLES).upper()} {draw.randint(1, 9999)}",
         f"{draw.randint(0, 23):02d}:{draw.randint(0, 59):02d}",
         f"{draw.randint(1, 99_999)}",
-        "{" + name + "}",
+        placeholder(draw),
         f"<b>{new_name(draw)}</b>",
         draw.choice("😀🎉👍🚀🙂"),
     )
@@ -113,7 +118,7 @@ def address(draw):
 
 
 def with_others(pair, draw):
-    """The pair with another name or number where both sides share one, or None."""
+    """The pair with another name (one in four: a placeholder) or number where both sides share one, or None."""
     source, target = pair
     shared = set(NUMBER.findall(source)) & set(NUMBER.findall(target))
     for number in sorted(shared):
@@ -121,7 +126,7 @@ def with_others(pair, draw):
         source, target = (re.sub(rf"(?<!\d){re.escape(number)}(?!\d)", other, side) for side in (source, target))
     names = sorted((set(WORD.findall(source)) & set(WORD.findall(target))) - {pair[0].split()[0]})
     for name in names[:2]:
-        other = new_name(draw)
+        other = draw.choice((new_name, new_name, new_name, placeholder))(draw)
         source, target = (re.sub(rf"\b{name}\b", other, side) for side in (source, target))
     return (source, target) if (source, target) != pair else None
 

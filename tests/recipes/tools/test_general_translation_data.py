@@ -59,6 +59,13 @@ def test_names_and_numbers_change_on_both_sides():
     assert TOOL["with_others"](("It rains.", "Es regnet."), draw) is None
 
 
+def test_a_name_in_the_middle_becomes_a_placeholder_on_both_sides():
+    draw, pair = random.Random(3), ("Hello Tom, how are you?", "Hallo Tom, wie geht es dir?")
+    found = [[re.findall(r"{\w+}", side) for side in TOOL["with_others"](pair, draw)] for _ in range(40)]
+    assert all(source == target for source, target in found)
+    assert 4 < sum(bool(source) for source, _ in found) < 20
+
+
 def test_pairs_whose_lengths_do_not_fit_are_left_out():
     assert TOOL["fits"](("one two three", "eins zwei"))
     assert not TOOL["fits"](("one", "eins zwei drei vier fünf sechs"))
