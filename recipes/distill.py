@@ -7,9 +7,11 @@
 The student starts with some layers of the teacher and with the vectors of its most frequent pieces. Both read the same
 texts; the student learns the teacher's vector of every text and its hidden state of every token, and turns texts into
 vectors. With `--prediction-weight`, it also learns the predictions of a masked language model, and fills masks.
+With `--pairs`, it also learns the teacher's vector of a text from its translation (Reimers & Gurevych 2020).
 """
 
 import functools
+import itertools
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,6 +23,7 @@ with silent_libraries():
 from keras_attention.cli.main import run_recipe
 from keras_attention.data.prose.distillation import MaskedTexts, TextSettings, distillation_batches
 from keras_attention.data.prose.documents import docstrings, read_documents
+from keras_attention.data.translation.parallel_corpus import read_tsv
 from keras_attention.evaluation.masked_lm_scores import MaskedLMScores
 from keras_attention.models import BertEncoder, BertMaskedLM
 from keras_attention.models.distiller import Distiller, student_of, with_policy
@@ -92,11 +95,16 @@ def main(arguments=None):
     config = session.config
     predicts = bool(config.prediction_weight)  # masked tokens, with the teacher's head
     trained = None if config.smoke else load_teacher(config.teacher, predicts)
-    texts = read_documents(config.text) if config.text else docstrings(most_files=20 if config.smoke else None)
-    teacher, tokenizer = trained or tiny_teacher(texts, BertMaskedLM if predicts else BertEncoder)
+    pairs = [pair for path in config.pairs for pair in zip(*read_tsv(path), strict=True)]
+    if config.text or config.pairs:
+        texts = read_documents(config.text) if config.text else []
+    else:
+        texts = docstrings(most_files=20 if config.smoke else None)
+    both = [*texts, *itertools.chain(*pairs)]
+    teacher, tokenizer = trained or tiny_teacher(both, BertMaskedLM if predicts else BertEncoder)
     claim_entry(session.out, config.overwrite)
 
-    few_pieces, kept, batches, held_out = distillation_batches(texts, tokenizer, config, with_masks=predicts)
+    few_pieces, kept, batches, held_out = distillation_batches(texts, pairs, tokenizer, config, with_masks=predicts)
     student = with_policy(student_of(teacher, config.layers, kept))
     model = Distiller(student, with_policy(teacher), kept, bool(config.attention_weight), bool(config.value_weight))
 

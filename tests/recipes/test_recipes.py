@@ -816,6 +816,22 @@ def test_distilling_writes_an_encoder(run, tmp_path):
 
 
 @pytest.mark.slow
+def test_distilling_from_translations_brings_both_sides_together(run, tmp_path):
+    words = ("dog", "cat", "tree", "house", "street", "car"), ("Hund", "Katze", "Baum", "Haus", "Straße", "Auto")
+    words = tuple(zip(*words, strict=True))
+    lines = [f"The {a} and the {b}.\tDas {c} und das {d}." for a, c in words for b, d in words]
+    (tmp_path / "pairs.tsv").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    flags = ("--smoke", "--max-steps=1", "--pairs=pairs.tsv", "--language=mul")
+    code, out, err = run(DISTILL, *flags)
+    assert (code, "Traceback" in err) == (0, False), err
+    assert "36 texts" not in out
+    assert "val_cosine" in out
+    entry = read_entry(tmp_path / "runs" / "distill_smoke")
+    assert entry.metrics["training"]["pairs"] == ["pairs.tsv"]
+    assert ka.load(entry.folder).encode(["Das Haus."]).pooled.shape == (1, 24)
+
+
+@pytest.mark.slow
 def test_distilling_predictions_writes_a_masked_language_model(run, tmp_path):
     flags = ("--prediction-weight=1", "--attention-weight=1", "--value-weight=1", "--temperature=3")
     code, out, err = run(DISTILL, "--smoke", *flags, "--mask-rate=0.2")

@@ -1,5 +1,6 @@
 """Distillation: a smaller vocabulary for the student, and texts encoded for both teacher and student."""
 
+import itertools
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -84,7 +85,8 @@ def align_pieces(tokenizer, pruned, kept, encoded, encoded_pruned):
     before = np.cumsum([0, *map(len, encoded)])
     text = np.repeat(np.arange(len(encoded_pruned)), [len(text) for text in encoded_pruned])
     places = np.where(alike[word], place - before[text], -1).astype("int32")
-    return np.split(places, np.cumsum([len(text) for text in encoded_pruned])[:-1])
+    ends = np.cumsum([0, *map(len, encoded_pruned)])
+    return [places[start:end] for start, end in itertools.pairwise(ends)]
 
 
 def _is_needed(piece, lowercase):
@@ -106,6 +108,7 @@ class TextSettings:
     """Base class for the `Config` of a recipe: the texts, and how student and teacher read them."""
 
     text: tuple[str, ...] = setting((), "files with one text per line; default: docstrings of the standard library")
+    pairs: tuple[str, ...] = setting((), "files with a text and its translation per line, separated by a tab")
     validation_split: float = setting(0.01, "share of the texts for validation", aliases=("validation_share",))
     language: str = setting("en", "code of the language, for the card")
     vocabulary_size: int = setting(16800, "size of the student's vocabulary, a part of the teacher's")
@@ -116,7 +119,7 @@ class TextSettings:
     @property
     def file_names(self):
         """The names of the files without their folders, a dict."""
-        return {"text": [Path(path).name for path in self.text]}
+        return {name: [Path(path).name for path in getattr(self, name)] for name in ("text", "pairs")}
 
 
 class AlignedSequences(NamedTuple):
@@ -139,11 +142,13 @@ class AlignedSequences(NamedTuple):
         return len(self.starts) - 1
 
 
-def align_texts(texts, tokenizer, pruned, kept, max_tokens):
+def align_texts(texts, sources, tokenizer, pruned, kept, max_tokens):
     """Encodes texts twice; those of more than `max_tokens` tokens are left out.
 
     Args:
-        texts: list of str.
+        texts: list of str, what the student reads.
+        sources: list of str, what the teacher reads: the same text, or the one that it translates. Of a translation,
+            only [CLS] and [SEP] are aligned.
         tokenizer, pruned, kept: of the teacher and the student, see `prune`.
         max_tokens: int > 2, limit of a sequence.
 
@@ -152,11 +157,15 @@ def align_texts(texts, tokenizer, pruned, kept, max_tokens):
     """
     columns = [], [], []
     for start in range(0, len(texts), CHUNK_TEXTS):
-        some = texts[start : start + CHUNK_TEXTS]
-        encoded, few = tokenizer.encode(some), pruned.encode(some)
-        places = align_pieces(tokenizer, pruned, kept, encoded, few)
+        some, some_sources = (column[start : start + CHUNK_TEXTS] for column in (texts, sources))
+        encoded, few = tokenizer.encode(some_sources), pruned.encode(some)
+        same = [i for i, (text, source) in enumerate(zip(some, some_sources, strict=True)) if text == source]
+        places = [np.full(len(few_ids), UNALIGNED) for few_ids in few]
+        aligned = align_pieces(tokenizer, pruned, kept, [encoded[i] for i in same], [few[i] for i in same])
+        for i, place in zip(same, aligned, strict=True):
+            places[i] = place
         for ids, few_ids, place in zip(encoded, few, places, strict=True):
-            if max(len(ids), len(few_ids)) + 2 <= max_tokens and len(ids):
+            if max(len(ids), len(few_ids)) + 2 <= max_tokens and len(ids) and len(few_ids):
                 columns[0].append(np.concatenate([[pruned.start_id], few_ids, [pruned.end_id]]).astype("int32"))
                 inner = np.where(place < 0, UNALIGNED, place + 1)
                 columns[1].append(np.concatenate([[0], inner, [len(ids) + 1]]).astype("int16"))
@@ -167,11 +176,12 @@ def align_texts(texts, tokenizer, pruned, kept, max_tokens):
     return AlignedSequences(*map(np.concatenate, columns), starts, teacher_starts)
 
 
-def distillation_batches(texts, tokenizer, config, with_masks=False):
+def distillation_batches(texts, pairs, tokenizer, config, with_masks=False):
     """Holds out texts, makes the student's vocabulary of the others, and encodes both.
 
     Args:
-        texts: list of str.
+        texts: list of str, which both read.
+        pairs: list of pairs of str: a text, which the teacher reads, and its translation, which the student reads.
         tokenizer: the teacher's WordPieceTokenizer or UnigramTokenizer.
         config: TextSettings and RunSettings.
         with_masks: bool. Whether to hide tokens, see `DistillationBatches`.
@@ -180,10 +190,12 @@ def distillation_batches(texts, tokenizer, config, with_masks=False):
         The student's tokenizer and its ids in `tokenizer`, see `prune`; the DistillationBatches to train on,
         and the batches of held-out texts.
     """
-    texts, held_out = hold_out(texts, config.validation_split)
+    pairs = [(text, text) for text in texts] + pairs
+    (sources, texts), held_out = (list(zip(*some, strict=True)) for some in hold_out(pairs, config.validation_split))
     pruned, kept = prune(tokenizer, piece_counts(tokenizer, tokenizer.encode(texts)), config.vocabulary_size)
     pieces = tokenizer, pruned, kept, config.max_tokens
-    sequences, held_out = (align_texts(some, *pieces) for some in (texts, held_out))
+    sequences = align_texts(texts, sources, *pieces)
+    held_out = align_texts(held_out[1], held_out[0], *pieces)
     masking = Masking(pruned, config.mask_rate) if with_masks else None
     batches = DistillationBatches(sequences, config.tokens_per_batch, config.seed, masking, kept)
     return pruned, kept, batches, DistillationBatches(held_out, config.tokens_per_batch, 0, masking, kept).epoch(0)

@@ -1,12 +1,16 @@
 """Texts as a teacher and its student read them."""
 
+from dataclasses import dataclass
+
 import numpy as np
 import pytest
 
 from keras_attention.data.prose.distillation import (
     DistillationBatches,
     MaskedTexts,
+    TextSettings,
     align_texts,
+    distillation_batches,
     piece_counts,
     prune,
 )
@@ -21,7 +25,7 @@ FULL = WordPieceTokenizer.train(TEXTS, 97)
 
 def make_rows(max_tokens=29):
     pruned, kept = prune(FULL, piece_counts(FULL, FULL.encode(TEXTS)), 46)
-    return align_texts(TEXTS, FULL, pruned, kept, max_tokens), pruned, kept
+    return align_texts(TEXTS, TEXTS, FULL, pruned, kept, max_tokens), pruned, kept
 
 
 def test_rows():
@@ -119,3 +123,27 @@ def test_the_students_part_of_a_batch_with_masks():
         "masked_positions": batch["masked_positions"].tolist(),
         "labels": batch["masked_ids"].tolist(),
     }
+
+
+@dataclass(frozen=True)
+class Settings(TextSettings):
+    seed: int = 1
+
+
+def test_the_teacher_reads_the_source_of_a_translation():
+    pairs = [("the dog jumped", "runs the gnu"), ("the gnu runs", ""), ("the gnu runs over bridges", "old dog")]
+    settings = Settings(vocabulary_size=46, tokens_per_batch=10**6, validation_split=0.001)
+    pruned, _, batches, held_out = distillation_batches(TEXTS, pairs, FULL, settings)
+    batch = batches.epoch(0)[0]
+    readings = {
+        tuple(np.trim_zeros(ids)): (np.trim_zeros(teacher_ids).tolist(), labels.tolist())
+        for ids, teacher_ids, labels in zip(batch["token_ids"], batch["teacher_ids"], batch["labels"], strict=True)
+    }
+    assert len(readings) == len(TEXTS) - 1 + 2  # without the one held out, and without the empty translation
+    for source, translation in (pairs[0], pairs[2]):
+        ids = [pruned.start_id, *pruned.encode([translation])[0], pruned.end_id]
+        teacher_ids = [FULL.start_id, *FULL.encode([source])[0], FULL.end_id]
+        read, places = readings[tuple(ids)]
+        assert read == teacher_ids
+        assert [place for place in places if place >= 0] == [0, len(teacher_ids) - 1]  # [CLS] and [SEP] alone
+    assert len(held_out) == 1
