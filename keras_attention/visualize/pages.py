@@ -67,14 +67,15 @@ class AttentionMap(NamedTuple):
 
 
 CONTINUES = re.compile("##.")
-SPECIAL = re.compile(r"\[[A-Z]+\]|</?[a-z]+>")
+SPECIAL = re.compile(r"\[[A-Z]+\]|</?(?!unk>)[a-z]+>")
 
 
 def word_numbers(pieces: Sequence[str]) -> list[int]:
     """The number of the word to which each piece belongs, from 0.
 
     A word begins where a piece begins with "▁" (SentencePiece) or without "##" (WordPiece). Special pieces, such as
-    "[CLS]" and "</s>", are words of their own, and so is each character of a model of characters.
+    "[CLS]" and "</s>", are words of their own, and so is each character of a model of characters. "<unk>" takes the
+    place of some characters of a word.
     """
     sentencepiece = any(piece.startswith("▁") for piece in pieces) and not any(map(CONTINUES.match, pieces))
     numbers: list[int] = []
