@@ -14,7 +14,7 @@ from keras_attention.support.errors import UserError
 from keras_attention.support.flags import setting
 from keras_attention.tokenizers.bert_characters import part_words
 from keras_attention.tokenizers.special_tokens import PAD_ID
-from keras_attention.tokenizers.unigram_tokenizer import UnigramTokenizer
+from keras_attention.tokenizers.unigram_tokenizer import WORD_BEGINS, UnigramTokenizer
 from keras_attention.tokenizers.wordpiece_tokenizer import CONTINUATION, SPECIALS, WordPieceTokenizer
 
 
@@ -26,7 +26,8 @@ def piece_counts(tokenizer, encoded):
 def prune(tokenizer, counts, vocabulary_size):
     """Keeps the most frequent pieces and all characters, so that no further word becomes [UNK].
 
-    Multilingual vocabularies have the characters of all scripts: of those of a UnigramTokenizer, the counted ones stay.
+    Multilingual vocabularies have the characters of all scripts: of those of a UnigramTokenizer, the characters of the
+    counted pieces stay.
     A word whose pieces are all kept is split as before; other words are split into more, shorter pieces. The order of
     the pieces stays the same.
 
@@ -43,8 +44,11 @@ def prune(tokenizer, counts, vocabulary_size):
     """
     is_unigram = isinstance(tokenizer, UnigramTokenizer)
     if is_unigram:
-        needed = np.array([len(piece) == 1 for piece in tokenizer.vocabulary]) & (np.asarray(counts) > 0)
-        needed[list(tokenizer.special_ids)] = True
+        specials = list(tokenizer.special_ids)
+        counted = np.setdiff1d(np.flatnonzero(counts), specials)
+        characters = {WORD_BEGINS}.union(*(tokenizer.vocabulary[i] for i in counted))
+        needed = np.array([piece in characters for piece in tokenizer.vocabulary])
+        needed[specials] = True
     else:
         needed = np.array([_is_needed(piece, tokenizer.lowercase) for piece in tokenizer.vocabulary])
     room = vocabulary_size - needed.sum()

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from keras_attention.data.prose.distillation import align_pieces, piece_counts, prune
-from keras_attention.tokenizers import WordPieceTokenizer
+from keras_attention.tokenizers import UnigramTokenizer, WordPieceTokenizer
 
 SPECIALS = ["[PAD]", "[unused0]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 CHARACTERS = [*"adghknosu!鬼", *(f"##{letter}" for letter in "adghknosu!鬼")]
@@ -59,3 +59,32 @@ def test_aligned_are_the_words_that_both_cut_alike():
     assert pruned.tokens(few[0]) == ["gnu", "dog", "##s", "##h", "##a", "##n", "##k", "!", "dog"]
     assert [places.tolist() for places in aligned] == [[0, -1, -1, -1, -1, -1, -1, 2, 3], [], [-1, -1, -1, 2], [-1, -1]]
     assert align_pieces(FULL, FULL, np.arange(len(FULL.vocabulary)), encoded, encoded)[0].tolist() == [0, 1, 2, 3]
+
+
+def unigram_tokenizer():
+    words = {"▁dogs": -1.0, "▁snow": -1.0, "▁gnu": -1.0, "sh": -2.0, "ank": -2.0}
+    characters = dict.fromkeys("▁dogsnwuhak!鬼", -9.0)
+    return UnigramTokenizer.from_pieces([*words, *characters], [*words.values(), *characters.values()], b"")
+
+
+def test_unigram_pieces_keep_the_characters_of_all_counted_pieces():
+    """Also those that never stand alone, such as "w" and the "▁" before a word whose piece is lost."""
+    tokenizer, texts = unigram_tokenizer(), ["dogs snow dogs", "snow gnu dogs"]
+    encoded = tokenizer.encode(texts)
+    pruned, kept = prune(tokenizer, piece_counts(tokenizer, encoded), 5 + 8 + 1)
+    assert [tokenizer.vocabulary[i] for i in kept] == pruned.vocabulary
+    assert set(pruned.vocabulary) - {"<pad>", "<unk>", "<s>", "</s>", "<mask>"} == {*"▁dogsnwu", "▁dogs"}
+    assert pruned.decode(pruned.encode(texts)) == texts
+    places = align_pieces(tokenizer, pruned, kept, encoded, pruned.encode(texts))
+    assert [place.tolist() for place in places] == [[0, *[-1] * 5, 2], [*[-1] * 5, *[-1] * 4, 2]]
+
+
+def test_unknown_characters_do_not_shift_the_words():
+    tokenizer, texts = unigram_tokenizer(), ["dogs 鬼 dogs", "鬼snow", "語 dogs語 snow"]
+    counts = piece_counts(tokenizer, tokenizer.encode(["dogs snow"]))
+    pruned, kept = prune(tokenizer, counts, 5 + 8 + 2)
+    encoded, few = tokenizer.encode(texts), pruned.encode(texts)
+    places = align_pieces(tokenizer, pruned, kept, encoded, few)
+    assert [[pruned.tokens([i])[0] for i in ids] for ids in few][0] == ["▁dogs", "▁", "<unk>", "▁dogs"]
+    assert places[0].tolist() == [0, -1, -1, 3]
+    assert places[2].tolist() == [0, 1, 2, 3, 4]
