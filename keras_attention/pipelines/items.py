@@ -57,6 +57,8 @@ STAND_INS = {  # what small models copy best, as measured by benchmarks/kept_ite
     "number": ["20", "100", "25", "2013", "40", "30", "80", "50", "200", "60", "70", "300"],
     "name": ["Paris", "Tom", "Boston", "Anna", "X1", "Berlin", "Peter", "X2", "Z1", "X3"],
 }
+BLANKS = " \t\n\u00a0\u2007\u2009\u202f"
+JOINED = str.maketrans(BLANKS, "".join(map(chr, range(0x10FF00, 0x10FF00 + len(BLANKS)))))  # to private signs
 ATTEMPTS = 4  # searches for a sentence: as it is (but for names), then with other stand-ins each time
 WITH_CURRENCY_WORDS = 2  # the attempt from which on stand-ins are for amounts with the words of their currencies, too
 
@@ -66,6 +68,20 @@ class Mark(NamedTuple):
 
     text: str
     place: int
+
+
+class Mask(NamedTuple):
+    """What a model reads in place of a sentence.
+
+    Attributes:
+        text: str, the sentence with stand-ins.
+        pairs: list of (stand-in, item of the answer).
+        plain: str, the sentence without blanks within items, see `joined`: its words are those of `text`.
+    """
+
+    text: str
+    pairs: list[tuple[str, str]]
+    plain: str
 
 
 class Guard(NamedTuple):
@@ -93,7 +109,7 @@ class Guard(NamedTuple):
                 such as €20 have, too, and from the third attempt on amounts with a word, such as 20 euros.
 
         Returns:
-            Pair of str and list of (stand-in, item of the answer); or None if there are more items than stand-ins.
+            Mask, or None if there are more items than stand-ins.
         """
         pairs, waiting = [], {}
         for kind, names in STAND_INS.items():
@@ -108,10 +124,12 @@ class Guard(NamedTuple):
             pairs.append((waiting[kind].pop(0), item))
             return pairs[-1][0]
 
+        pattern = _name_or_number(self.names, self._has_currency_words(attempt))
         try:
-            return _name_or_number(self.names, self._has_currency_words(attempt)).sub(replace, self.plain), pairs
+            text = pattern.sub(replace, self.plain)
         except IndexError:
             return None
+        return Mask(text, pairs, pattern.sub(lambda match: joined(match[0]), self.plain) if pairs else self.plain)
 
     def restored(self, answer, pairs):
         """An answer with the items in place of their stand-ins: str."""
@@ -138,10 +156,23 @@ class Guard(NamedTuple):
         return any(start < mark.place < end for mark in self.marks)
 
 
-PRICED_PLACEHOLDER = rf"{SYMBOL}\s?(?:{PLACEHOLDER})|(?:{PLACEHOLDER})\s?{SYMBOL}"
+PRICED_PLACEHOLDER = (
+    rf"(?:{PLACEHOLDER})(?:{AMOUNT}|{NUMBER.pattern})|{SYMBOL}\s?(?:{PLACEHOLDER})"
+    rf"|(?:{PLACEHOLDER})\s?{SYMBOL}(?!\s?\d)"
+)
 NAME = f"{ADDRESS}|{EMAIL}|{PRICED_PLACEHOLDER}|{PLACEHOLDER}"
 NAME_OR_NUMBER = re.compile(f"(?P<name>{NAME})|{NUMBER.pattern}")
 NAME_OR_SLASH = re.compile(f"(?:{NAME})|{SLASH}")
+
+
+def joined(item):
+    """An item with private signs in place of its blanks, so that it is one word: str; undone by `separated`."""
+    return item.translate(JOINED)
+
+
+def separated(text):
+    """A text with the blanks of items that `joined` has made one word: str."""
+    return text.translate({sign: blank for blank, sign in JOINED.items()})
 
 
 def guard(sentence, names=None, languages=(None, None)):

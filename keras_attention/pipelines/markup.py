@@ -271,6 +271,8 @@ def _html_parts(document):
     return reader.parts
 
 
+SPEAKER = re.compile(r"\s*[-–]\s*")
+STYLE = re.compile(r"\{\\[^{}\n]{1,500}\}")  # such as {\an8}, the place on the screen
 CUE = re.compile(r"(?m)^[ \t]*\d+[ \t]*\n[ \t]*\d\d?:\d\d:\d\d[,.]\d+[ \t]*-->[^\n]*\n")
 
 
@@ -282,16 +284,31 @@ def _srt_parts(document):
         done = following.start() if following else len(document)
         text = document[head.end() : done]
         lines = re.split(r"(\n)", text)
-        if sum(line.lstrip().startswith(("-", "–")) for line in lines) > 1:  # of several speakers
-            parts += [_part(line) for line in lines]
+        speakers = [SPEAKER.match(line) for line in lines]
+        if sum(map(bool, speakers)) > 1:
+            for line, speaker in zip(lines, speakers, strict=True):
+                dash = speaker[0] if speaker else ""
+                parts += [Part(dash), _subtitle(line[len(dash) :])]
             continue
         stripped = text.strip()
         start = text.index(stripped)
         joined = re.sub(r"\s*\n\s*", " ", stripped)
         parts += [Part(text[:start])]
-        parts += [_part(joined, finish=lambda match, shape=stripped: with_line_breaks(shape, match))]
+        parts += [_subtitle(joined, lambda match, shape=stripped: with_line_breaks(shape, match))]
         parts += [Part(text[start + len(stripped) :])]
     return [*parts, Part(document[done:])]
+
+
+def _subtitle(text, finish=str):
+    """A Part whose styles in braces are tags."""
+    hidden = {}
+
+    def hide(match):
+        name = f"<x{len(hidden) + 1}/>"
+        hidden[name] = match[0]
+        return name
+
+    return _part(STYLE.sub(hide, text), hidden, finish)
 
 
 PREFIX = re.compile(r"[ \t]*(?:(?:>|[-*+]|\d{1,9}[.)]|#{1,6}|\[[ xX]\])[ \t]+|>(?=\S))*")

@@ -111,8 +111,8 @@ def test_a_lost_amount_is_searched_again_with_terms(monkeypatch):
 
 def test_a_prefix_has_the_stand_ins_of_its_items():
     sentence, prefix = "Pay €5, 25 or 5 to {name}.", "Zahle {name} €5, 25 oder 5 von 255"
-    _, (_, pairs), masked_prefix = constrained_answers.masked(sentence, prefix, None, ("en", "de"), attempt=1)
-    stand_ins = {item: stand_in for stand_in, item in pairs}
+    _, mask, masked_prefix = constrained_answers.masked(sentence, prefix, None, ("en", "de"), attempt=1)
+    stand_ins = {item: stand_in for stand_in, item in mask.pairs}
     expected = f"Zahle {stand_ins['{name}']} {stand_ins['€5']}, {stand_ins['25']} oder {stand_ins['5']} von 255"
     assert masked_prefix == expected
 

@@ -150,7 +150,7 @@ SENTENCES = [
 @pytest.mark.parametrize("sentence", SENTENCES)
 def test_stand_ins_hide_all_items_and_are_undone(sentence, attempt):
     one = guard(sentence)
-    text, pairs = one.masked(attempt)
+    text, pairs, _ = one.masked(attempt)
     assert one.restored(text, pairs) == sentence
     assert not re.search(r"[@{}%/]", text)
     assert len({stand_in for stand_in, _ in pairs}) == len(pairs)
@@ -161,8 +161,8 @@ def test_stand_ins_hide_all_items_and_are_undone(sentence, attempt):
 def test_amounts_of_money_are_kept_as_a_whole():
     """Models that do not know "€" wrote $, invented numbers, or nothing."""
     one = guard("It costs €19.99, or 1.500 € for 80.", languages=("en", "de"))
-    assert one.masked(0) == (one.plain, [])
-    text, pairs = one.masked(1)
+    assert one.masked(0) == (one.plain, [], one.plain)
+    text, pairs, _ = one.masked(1)
     assert [item for _, item in pairs] == ["€19.99", "1.500 €", "80"]
     assert not re.search("[€.]\\d", text)
     first, second, third = (stand_in for stand_in, _ in pairs)
@@ -182,7 +182,7 @@ def test_amounts_beside_letters_and_numbers():
         ("1 299,99 € in $20 CAD, <€5 and ₹500", ["1 299,99 €", "$20 CAD", "<€5", "₹500"]),
     ):
         one = guard(text, languages=("en", "de"))
-        stand_ins, pairs = one.masked(1)
+        stand_ins, pairs, _ = one.masked(1)
         assert [item for _, item in pairs] == items
         assert one.restored(stand_ins, pairs) == text
 
@@ -212,7 +212,7 @@ def test_the_slash_behind_an_amount_is_read_as_a_word(text, language, expected):
 def test_a_currency_that_the_model_does_not_know_has_its_word(language, expected):
     """ "We spent 20 euros." became "Wir verbrachten 20 Truppen."."""
     one = guard("20 Euros and 1 dollar", languages=("en", language))
-    (text, pairs), (_, numbers) = one.masked(2), one.masked(1)
+    (text, pairs, _), (_, numbers, _) = one.masked(2), one.masked(1)
     assert [item for _, item in numbers] == ["20", "1"]
     assert one.restored(text.replace("and", "und"), pairs) == expected
 
@@ -233,18 +233,41 @@ def test_a_currency_that_the_model_does_not_know_has_its_word(language, expected
 )
 def test_amounts_of_millions_have_the_words_of_the_answers(amount, languages, expected):
     """ "£3 billion" became "£3", and "5 million €" became "5 Millionen $"."""
-    text, ((stand_in, item),) = guard(f"It costs {amount}.", languages=languages).masked(2)
+    text, ((stand_in, item),), _ = guard(f"It costs {amount}.", languages=languages).masked(2)
     assert (text, item) == (f"It costs {stand_in}.", expected)
 
 
 def test_a_placeholder_has_the_sign_beside_it():
-    text, ((name, item), (stand_in, other)) = guard("Pay {a} € or %s $ now.", languages=("en", "de")).masked(0)
-    assert (text, item, other) == (f"Pay {name} or {stand_in} now.", "{a} €", "%s $")
+    one = guard("Pay {a} € or %s $ now, or {x}€5, {x}5 or {b}.", languages=("en", "de"))
+    text, pairs, _ = one.masked(0)
+    stand_ins, items = zip(*pairs, strict=True)
+    assert text == "Pay {} or {} now, or {}, {} or {}.".format(*stand_ins)
+    assert items == ("{a} €", "%s $", "{x}€5", "{x}5", "{b}")
 
 
 def test_the_word_of_a_currency_stays_where_that_of_the_answers_is_not_known():
     one = guard("20 euros", languages=("en", "ro"))
     assert [item for _, item in one.masked(3)[1]] == ["20"]
+
+
+def test_tags_around_an_amount_of_two_words_stay_around_it():
+    """ "<b>19,99 €</b>" became "<b>19,99</b> €": the model had read and written one word in its place."""
+
+    def find(sentences, attention=False):
+        texts = [text.replace("€", "$") for text in sentences]
+        tokens = [[f"▁{word}" for word in text.split()] for text in texts]
+        weights = np.eye(max(map(len, tokens), default=0))[::-1]  # the words of the answers are in the reverse order
+        return [
+            [Translation(" ".join(text.split()[::-1]), tokens=some[::-1], source_tokens=some, attention=weights)]
+            for text, some in zip(texts, tokens, strict=True)
+        ]
+
+    for source, expected in (
+        ("Es kostet <b>19,99\u00a0€</b> heute", "heute <b>19,99\u00a0€</b> kostet Es"),
+        ("Es <i>kostet</i> 19,99 € heute", "heute 19,99 € <i>kostet</i> Es"),
+    ):
+        ((answer,),) = guarded_answers(find, [source], ("de", "en"), has_attention=True)
+        assert (answer, answer.reason) == (expected, None)
 
 
 def test_more_items_than_stand_ins():

@@ -126,6 +126,13 @@ def test_emphasis_is_hidden_in_pairs(text, expected):
 def test_times_and_lines_of_subtitles():
     texts = []
     translated = translate_document(SRT, "srt", lambda some: texts.extend(some) or in_capitals(some))
-    assert texts == ["Hello there, my friend.", "- Who are you?", "- <i>Nobody</i>"]
+    assert texts == ["Hello there, my friend.", "Who are you?", "<i>Nobody</i>"]
     assert "00:00:01,000 --> 00:00:02,500\nHELLO THERE,\nMY FRIEND.\n" in translated
     assert translated.endswith("- WHO ARE YOU?\n- <i>NOBODY</i>\n")
+
+
+def test_styles_of_subtitles_are_tags():
+    """ "{\\an8}5 Millionen" became "Paris5 million": the style was read as a name."""
+    texts, document = [], SRT.replace("Hello", r"{\an8}{\c&HFF&}5 million").replace("- Who", r"- {\an8}Who")
+    assert translate_document(document, "srt", lambda some: texts.extend(some) or some) == document
+    assert texts == ["<x1/><x2/>5 million there, my friend.", "<x1/>Who are you?", "<i>Nobody</i>"]

@@ -84,5 +84,5 @@ def _sentence_at(translator, text, before):
     answers = [str(one) for one in translator.translate(sentences, split=False)]
     shares = prefixes_of_sentences(before + NEXT_WORD, answers, codes[1])
     at = max(i for i, share in enumerate(shares) if share)
-    _, (sentence, _), prefix = masked(sentences[at], shares[at].removesuffix(NEXT_WORD), None, all(codes) and codes)
-    return sentence, prefix
+    _, mask, prefix = masked(sentences[at], shares[at].removesuffix(NEXT_WORD), None, all(codes) and codes)
+    return mask.text, prefix

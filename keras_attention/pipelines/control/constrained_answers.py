@@ -13,7 +13,7 @@ from keras_attention.pipelines.control.terms import Terms
 from keras_attention.pipelines.doubt import ITEMS, NUMBERS, PREFIX, TERMS
 from keras_attention.pipelines.items import ATTEMPTS, guard, without_marks
 from keras_attention.pipelines.languages import language_code
-from keras_attention.pipelines.search.guarded_search import restored_answer
+from keras_attention.pipelines.search.guarded_search import mask_of, restored_answer
 from keras_attention.pipelines.sentences import split_text
 from keras_attention.pipelines.translations import attention_of, joined_hypotheses, translation_of
 from keras_attention.runtime.buckets import answer_limit, batches
@@ -136,7 +136,7 @@ def _answers_to(translator, options, sentence_and_wish):
     answers = []
     for attempt in range(ATTEMPTS):
         one, mask, prefix = masked(sentence, wish.prefix, names, kept, attempt)
-        if answers and not mask[1]:
+        if answers and not mask.pairs:
             break
         of_attempt = _answers_with(translator, options, sentence, wish, one, mask, prefix, kept)
         answers = answers or of_attempt
@@ -151,7 +151,7 @@ def _answers_with(translator, options, sentence, wish, one, mask, prefix, kept):
     attention = options.get("attention", False)
     options = {**options, "attention": attention or marks}
     answers = []
-    for answer in search_with_constraints(translator, mask[0], prefix, wish.terms, **options):
+    for answer in search_with_constraints(translator, mask.text, prefix, wish.terms, **options):
         if kept:
             answer = restored_answer(one, mask, sentence, answer, answer if marks else None, kept)
         reason = wish.missing(answer.text)
@@ -162,7 +162,7 @@ def _answers_with(translator, options, sentence, wish, one, mask, prefix, kept):
 
 
 def masked(sentence, prefix, names, languages, attempt=0):
-    """The Guard of a sentence or None, its mask (text, stand-ins), and the prefix with the same stand-ins.
+    """The Guard of a sentence or None, its Mask, and the prefix with the same stand-ins.
 
     Args:
         sentence, prefix: str.
@@ -171,10 +171,10 @@ def masked(sentence, prefix, names, languages, attempt=0):
         attempt: int >= 0, see `Guard.masked`.
     """
     one = guard(sentence, names, languages) if languages else None
-    mask = (one and one.masked(attempt)) or (one.plain if one else sentence, [])
+    mask = mask_of(one, sentence, attempt)
     if one:
         prefix = without_marks(prefix)[0]
-        for stand_in, item in mask[1]:
+        for stand_in, item in mask.pairs:
             prefix = re.sub(rf"(?<![\w.,]){re.escape(item)}(?![\w]|[.,]\d)", stand_in, prefix)
     return one, mask, prefix
 
