@@ -1,6 +1,7 @@
 """What a training needs: the network as a pipeline, the encoded rows, and a head fitted to the encoder's vectors."""
 
 import time
+import unicodedata
 from collections import Counter
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -105,15 +106,17 @@ def encoded_rows(classifier, rows, notify):
     return sequences, classifier.sequences(rows.validation.texts, rows.validation.texts_b)
 
 
-def unknown_characters(tokenizer, texts):
+def unknown_characters(tokenizer, texts, of_letters=False):
     """The share of the characters of texts, without blanks, that a tokenizer knows only as unknown: float in [0, 1].
 
     Args:
-        tokenizer: WordPieceTokenizer.
+        tokenizer: WordPieceTokenizer or UnigramTokenizer.
         texts: list of str; some hundred of them, equally spaced, are read.
+        of_letters: bool. Whether other characters, such as emoji, are left out.
     """
-    counts = Counter("".join(texts[:: max(1, len(texts) // TEXTS_TO_READ)]))
-    signs = [sign for sign in counts if not sign.isspace()]
+    some = " ".join(texts[:: max(1, len(texts) // TEXTS_TO_READ)])
+    counts = Counter(unicodedata.normalize("NFC", some))  # an accent alone may be unknown, but not on its letter
+    signs = [sign for sign in counts if (sign.isalpha() if of_letters else not sign.isspace())]
     unknown = [sign for sign, ids in zip(signs, tokenizer.encode(signs), strict=True) if tokenizer.unknown_id in ids]
     return sum(counts[sign] for sign in unknown) / max(1, sum(counts[sign] for sign in signs))
 
@@ -142,12 +145,16 @@ def report_unknown(tokenizer, rows, notify):
     Returns:
         bool. Whether they are, or many of their words are cut by a multilingual start: then letters are counted, too.
     """
-    texts = [*rows.train.texts, *(rows.train.texts_b or ())]
+    texts = rows.train.all_texts
     share, pieces = unknown_characters(tokenizer, texts), pieces_per_word(tokenizer, texts)
     if share >= MANY_UNKNOWN:
+        is_script = unknown_characters(tokenizer, texts, of_letters=True) >= MANY_UNKNOWN
+        which, why, advice = ", such as emoji,", "", ""
+        if is_script:
+            which, why, advice = "", ", which has not learned this script", f" {BETTER_START}"
         notify(
-            f"{100 * share:.0f} % of the characters are unknown to this encoder, which has not learned this script. "
-            f"Bags of words and of letters count them all. {BETTER_START}"
+            f"{100 * share:.0f} % of the characters{which} are unknown to this encoder{why}. Bags of words and of "
+            f"letters count them all.{advice}"
         )
     elif pieces >= MANY_PIECES and tokenizer.kind != UnigramTokenizer.kind:  # which has read many languages
         notify(

@@ -1,5 +1,6 @@
 """The start by the language of the texts, and an encoder with unigram pieces as a start."""
 
+import unicodedata
 from types import SimpleNamespace
 
 import pytest
@@ -97,9 +98,33 @@ def test_its_pieces_know_the_four_languages():
     assert unknown_characters(tokenizer, ["房间很干净", "早餐也不错"]) > 0.5
 
 
+def test_an_accent_is_known_on_its_letter():
+    tokenizer = load_entry(find_entry("minilm_small_multi")).tokenizers["text"]
+    texts = [unicodedata.normalize("NFD", text) for text in TEXTS["fr"]]
+    assert texts != TEXTS["fr"]
+    assert unknown_characters(tokenizer, texts) == 0
+
+
+@pytest.mark.parametrize(
+    ("texts", "message"),
+    [
+        (["so good 🥳🥳", "🫠"], "33 % of the characters, such as emoji, are unknown to this encoder. Bags"),
+        (
+            ["房间很干净", "也不错"],
+            "100 % of the characters are unknown to this encoder, which has not learned this script",
+        ),
+    ],
+)
+def test_unknown_emoji_are_no_unknown_script(texts, message):
+    tokenizer, said = load_entry(find_entry("minilm_small_multi")).tokenizers["text"], []
+    assert report_unknown(tokenizer, SimpleNamespace(train=Examples(texts, ["a", "b"])), said.append)
+    assert message in said[0]
+    assert ("--from" in said[0]) == ("script" in said[0])
+
+
 @pytest.mark.parametrize("name", ["minilm_small_en", "minilm_small_multi"])
 def test_long_words_are_a_reason_for_letters_and_no_reproach_to_a_multilingual_start(name):
     tokenizer, said = load_entry(find_entry(name)).tokenizers["text"], []
-    train = SimpleNamespace(texts=["Donaudampfschifffahrtsgesellschaft", "Krankenversicherungsbeitrag"], texts_b=None)
+    train = Examples(["Donaudampfschifffahrtsgesellschaft", "Krankenversicherungsbeitrag"], ["a", "b"])
     assert report_unknown(tokenizer, SimpleNamespace(train=train), said.append)
     assert len(said) == (name == "minilm_small_en")
