@@ -125,7 +125,7 @@ class GraphFiller(GraphBert):
         super().__init__(filler)
         tokenizer = filler.tokenizer
         self._mask_id = tokenizer.mask_id
-        self._begins = filler.can_begin  # (V,)
+        self._stands = filler.can_stand  # (V,)
         self._words = [tokenizer.decode([[piece]])[0] for piece in range(tokenizer.vocabulary_size)]
         self.answer = tf.function(self._answer, input_signature=[TEXTS], autograph=False)
 
@@ -202,7 +202,7 @@ class GraphFiller(GraphBert):
         if self._segments:
             inputs["segment_ids"] = tf.zeros_like(token_ids)
         logits = tf.cast(self._find_model()(inputs, training=False)[:, 0], tf.float64)
-        return tf.where(self._begins, tf.nn.log_softmax(logits), tf.constant(-np.inf, tf.float64))
+        return tf.where(self._stands, tf.nn.log_softmax(logits), tf.constant(-np.inf, tf.float64))
 
 
 def export_classifier(folder, classifier, name, reader=None):

@@ -1,7 +1,6 @@
 """What a training needs: the network as a pipeline, the encoded rows, and a head fitted to the encoder's vectors."""
 
 import time
-import unicodedata
 from collections import Counter
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -28,6 +27,7 @@ from keras_attention.finetuning.training_rows import FEW_ROWS, TrainingRows
 from keras_attention.inputs.token_sequences import DROPPED_PART
 from keras_attention.pipelines.base import make_pipeline
 from keras_attention.support.errors import counted
+from keras_attention.support.normalization import normalized
 from keras_attention.tokenizers import UnigramTokenizer
 from keras_attention.training import devices
 from keras_attention.training.devices import from_chief, workers
@@ -115,7 +115,7 @@ def unknown_characters(tokenizer, texts, of_letters=False):
         of_letters: bool. Whether other characters, such as emoji, are left out.
     """
     some = " ".join(texts[:: max(1, len(texts) // TEXTS_TO_READ)])
-    counts = Counter(unicodedata.normalize("NFC", some))  # an accent alone may be unknown, but not on its letter
+    counts = Counter(normalized("NFC", some))  # an accent alone may be unknown, but not on its letter
     signs = [sign for sign in counts if (sign.isalpha() if of_letters else not sign.isspace())]
     unknown = [sign for sign, ids in zip(signs, tokenizer.encode(signs), strict=True) if tokenizer.unknown_id in ids]
     return sum(counts[sign] for sign in unknown) / max(1, sum(counts[sign] for sign in signs))

@@ -12,7 +12,8 @@ from keras_attention.pipelines.explanation import bert_view
 from keras_attention.pipelines.text_encoder import UBIQUITIN, TextEncoder
 from keras_attention.support.blank_texts import is_blank
 from keras_attention.support.errors import UserError, check_finite, quoted
-from keras_attention.tokenizers import AminoAcidTokenizer, WordPieceTokenizer
+from keras_attention.tokenizers import AminoAcidTokenizer, UnigramTokenizer, WordPieceTokenizer
+from keras_attention.tokenizers.unigram_tokenizer import WORD_BEGINS
 from keras_attention.visualize.pages import AttentionView
 
 MASK = "[MASK]"
@@ -92,12 +93,13 @@ class MaskFiller(TextEncoder):
 
     Args:
         model: BertMaskedLM, built.
-        tokenizer: WordPieceTokenizer, or AminoAcidTokenizer for proteins.
+        tokenizer: WordPieceTokenizer or UnigramTokenizer, or AminoAcidTokenizer for proteins.
         max_tokens: int, limit of a text including [CLS] and [SEP].
         pooling, normalize: for `encode`, see `TextEncoder`.
 
     Attributes:
         can_begin: bool array (V,). Whether a piece can be the first of a word.
+        can_stand: bool array (V,). Whether it can be the only one: the "▁" of a UnigramTokenizer cannot.
     """
 
     request_fields = {
@@ -125,7 +127,7 @@ class MaskFiller(TextEncoder):
     def __init__(
         self,
         model: Any,
-        tokenizer: WordPieceTokenizer | AminoAcidTokenizer,
+        tokenizer: WordPieceTokenizer | UnigramTokenizer | AminoAcidTokenizer,
         max_tokens: int,
         pooling: str = "mean",
         normalize: bool = False,
@@ -136,6 +138,9 @@ class MaskFiller(TextEncoder):
         ids = tokenizer.pad_id, tokenizer.unknown_id, tokenizer.start_id, tokenizer.end_id, tokenizer.mask_id
         special = np.isin(np.arange(tokenizer.vocabulary_size), ids)
         self.can_begin = ~special & ~tokenizer.is_continuation
+        self.can_stand = self.can_begin.copy()
+        marks = [token_id for token_id, piece in enumerate(tokenizer.vocabulary) if piece == WORD_BEGINS]
+        self.can_stand[[token_id for token_id in marks if not tokenizer.decode([[token_id]])[0]]] = False
         self._continues = ~special & tokenizer.is_continuation
 
     def answers(self, sources, sources_b=None):
@@ -239,7 +244,8 @@ class MaskFiller(TextEncoder):
             places = (np.array([word.place + piece], "int32") for word in words)
             inputs = zip(self.inputs(sequences), places, strict=True)
             outputs = self.compiled.run([{**tokens, "masked_positions": at} for tokens, at in inputs])
-            allowed = self._continues if piece else self.can_begin
+            first = self.can_begin if pieces > 1 else self.can_stand
+            allowed = self._continues if piece else first
             grown = []
             for word, (logits,) in zip(words, outputs, strict=True):
                 check_finite(logits, "a logit")

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import tokenizers
 from convert.bert_reference import Reference
+from convert.tiny_checkpoints import safetensors_bytes
 from convert.tiny_xlm_roberta import (
     SIZES,
     STRANGE,
@@ -20,6 +21,7 @@ from layer_checks import assert_all_close
 
 from keras_attention.cli.main import main
 from keras_attention.convert import load_checkpoint
+from keras_attention.pipelines.mask_filler import MaskFiller
 from keras_attention.support.errors import UserError
 
 MULTILINGUAL_BERT = {"model_type": "bert", "architectures": ["BertModel"], "type_vocab_size": 2}
@@ -114,6 +116,18 @@ def test_predictions_of_an_xlm_roberta(tmp_path):
     expected = reference(tensors, 2).masked_lm(ids, [0] * len(ids))
     rows = [1, 3, 0, 2, *range(4, len(converted.vocabulary))]
     assert_all_close([np.asarray(converted.model(inputs))[0]], [expected[:, rows]], 1e-4)
+
+
+def test_the_mark_of_a_words_start_fills_no_gap(tmp_path):
+    """The most probable piece is "▁", which alone is no word; a word of several pieces may begin with it."""
+    folder, tensors = as_xlm_roberta(tmp_path, "masked_lm", "XLMRobertaForMaskedLM")
+    tokenizer = load_checkpoint(folder).tokenizer
+    mark, letter = tokenizer.vocabulary.index("▁"), tokenizer.vocabulary.index("o")
+    tensors["lm_head.bias"][[mark, letter]] = 50.0, 40.0  # behind the special ones, ids are those of the checkpoint
+    (folder / "model.safetensors").write_bytes(safetensors_bytes(tensors))
+    filler = MaskFiller(load_checkpoint(folder).model, tokenizer, 16)
+    assert all(filling.words[0].strip() for filling in filler.fill_mask("A [MASK] runs."))
+    assert filler.fill_mask("A [MASK] runs.", max_pieces=2)[0].text == "A o runs."
 
 
 def test_labels_of_an_xlm_roberta(tmp_path):
