@@ -14,7 +14,7 @@ from keras_attention.pipelines.explanation import bert_view
 from keras_attention.runtime.compiled_forward import CompiledForward
 from keras_attention.support.blank_texts import is_blank
 from keras_attention.support.errors import UserError, check_finite, quoted
-from keras_attention.tokenizers import AminoAcidTokenizer, WordPieceTokenizer
+from keras_attention.tokenizers import AminoAcidTokenizer, UnigramTokenizer, WordPieceTokenizer
 from keras_attention.visualize.pages import AttentionView
 
 SAMPLES = (("How old are you?", "What is your age?"), ("How old are you?", "The train is late."))
@@ -72,7 +72,7 @@ class TextEncoder(Pipeline):
 
     Args:
         model: BertEncoder, built.
-        tokenizer: WordPieceTokenizer, or AminoAcidTokenizer for proteins.
+        tokenizer: WordPieceTokenizer or UnigramTokenizer, or AminoAcidTokenizer for proteins.
         max_tokens: int, limit of a text including [CLS] and [SEP]. Longer texts are cut, with a warning.
         long_texts: str, which part of a longer text is used, see `text_sequences`.
         pooling: "mean" over all tokens of a text, including [CLS] and [SEP], or "cls", the vector of [CLS].
@@ -94,7 +94,7 @@ class TextEncoder(Pipeline):
     def __init__(
         self,
         model: Any,
-        tokenizer: WordPieceTokenizer | AminoAcidTokenizer,
+        tokenizer: WordPieceTokenizer | UnigramTokenizer | AminoAcidTokenizer,
         max_tokens: int,
         long_texts: str = START,
         pooling: str = "mean",
