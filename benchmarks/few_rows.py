@@ -14,7 +14,7 @@ from dataclasses import replace
 import numpy as np
 from fine_tuning import drawn, read, score  # loads TensorFlow quietly
 
-from keras_attention.finetuning.settings import DEFAULT_START, FinetuneSettings
+from keras_attention.finetuning.settings import FinetuneSettings
 from keras_attention.finetuning.starting_model import accelerated
 from keras_attention.finetuning.workflow import fit, prepare
 
@@ -50,7 +50,7 @@ def main(arguments=None):
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("table", metavar="TRAIN")
     parser.add_argument("--test", required=True)
-    parser.add_argument("--from", dest="start", default=DEFAULT_START)
+    parser.add_argument("--from", dest="start")
     parser.add_argument("--rows", type=int, nargs="+", default=[8, 16, 64], help="of each class")
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--test-rows", type=int, default=1000)

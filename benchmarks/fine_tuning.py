@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 
 from keras_attention.cli.io.terminal import silent_libraries
-from keras_attention.finetuning.settings import DEFAULT_START, FinetuneSettings
+from keras_attention.finetuning.settings import FinetuneSettings
 from keras_attention.support.flags import add_settings
 
 with silent_libraries():
@@ -70,7 +70,7 @@ def drawn(examples, rows, seed):
 def main(arguments=None):
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("tables", type=Path)
-    parser.add_argument("--from", dest="start", default=DEFAULT_START)
+    parser.add_argument("--from", dest="start")
     parser.add_argument("--only", nargs="+", help="names of data sets")
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--rows", type=int, default=2000)

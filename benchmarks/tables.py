@@ -25,7 +25,7 @@ with silent_libraries():
     from keras_attention.evaluation.classification_scores import score_of
     from keras_attention.finetuning.examples import read_examples
     from keras_attention.finetuning.report import judge
-    from keras_attention.finetuning.settings import DEFAULT_START, FinetuneSettings
+    from keras_attention.finetuning.settings import FinetuneSettings
     from keras_attention.finetuning.starting_model import accelerated
     from keras_attention.finetuning.training_rows import task_of, training_rows
     from keras_attention.finetuning.workflow import finetune_classifier, prepare
@@ -67,16 +67,16 @@ def of_bag(rows, test, units):
 
 def of_vectors(train, test, seed):
     """The main score of logistic regression on the vectors of the encoder."""
-    settings = accelerated(DEFAULT_START, FinetuneSettings(seed=seed, contrastive=False))
-    prepared = prepare(train, None, DEFAULT_START, settings, notify=lambda _: None)
+    settings = accelerated(None, FinetuneSettings(seed=seed, contrastive=False))
+    prepared = prepare(train, None, None, settings, notify=lambda _: None)
     logits = prepared.classifier.logits(prepared.classifier.sequences(test.texts))
     return score_of(logits, test.targets(prepared.rows.task), prepared.rows.task)[1]
 
 
 def of_classifier(train, test, seed, quick):
     """The main score of what `finetune` saves."""
-    settings = accelerated(DEFAULT_START, FinetuneSettings(seed=seed, quick=quick))
-    finetuned = finetune_classifier(train, None, DEFAULT_START, settings, notify=lambda _: None, verbose=0)
+    settings = accelerated(None, FinetuneSettings(seed=seed, quick=quick))
+    finetuned = finetune_classifier(train, None, None, settings, notify=lambda _: None, verbose=0)
     judged = judge(finetuned.classifier, test, finetuned.task.main_score)
     return score_of(judged.logits, judged.targets, judged.task)[1]
 
