@@ -26,7 +26,13 @@ def finetune(arguments):
         from keras_attention.finetuning.cross_validation import cross_validate
         from keras_attention.finetuning.report import make_report, report_text, write_classifier
         from keras_attention.finetuning.search import check_search, search_settings
-        from keras_attention.finetuning.starting_model import FILES, accelerated, open_start, suited_start
+        from keras_attention.finetuning.starting_model import (
+            FILES,
+            accelerated,
+            language_for_card,
+            open_start,
+            suited_start,
+        )
         from keras_attention.finetuning.time_plan import plan_path
         from keras_attention.finetuning.workflow import checkpoint_folders, finetune_classifier
         from keras_attention.training.checkpoints import check_unused, discard_folder
@@ -51,7 +57,7 @@ def finetune(arguments):
     paths = {"train": arguments.table, "validation": arguments.validation, "test": arguments.test}
     read = {role: _read(arguments, path, notify, start) for role, path in paths.items() if path}
     start = suited_start(start, read["train"].all_texts, arguments.kind, notify, arguments.language)
-    language = arguments.language or start.language or "en"
+    language = arguments.language or language_for_card(start, read["train"])
     notify(description(settings))
     claim_entry(out, arguments.overwrite)
     if arguments.search is not None and arguments.restart:

@@ -12,7 +12,7 @@ from keras_attention.evaluation.classification_scores import calibrated_loss, ha
 from keras_attention.finetuning.contrastive import CONTRASTIVE, ON_LABELS, twin_batches
 from keras_attention.finetuning.label_training import class_weights, filled_in
 from keras_attention.finetuning.linear_probe import TracedOnce, fit_linear
-from keras_attention.finetuning.settings import AUTO
+from keras_attention.finetuning.settings import AUTO, MULTILINGUAL_START
 from keras_attention.finetuning.starting_model import check_saveable
 from keras_attention.finetuning.time_plan import (
     USUAL_MINUTES,
@@ -159,7 +159,7 @@ def report_unknown(tokenizer, rows, notify):
     elif pieces >= MANY_PIECES and tokenizer.kind != UnigramTokenizer.kind:  # which has read many languages
         notify(
             f"This encoder splits a word into {pieces:.1f} pieces on average, so it has hardly read this language. "
-            f"A bag of letters is tried, too. {BETTER_START}"
+            f"A bag of letters is tried, too. {BETTER_START} German, French or Spanish: --from {MULTILINGUAL_START}."
         )
     return share >= MANY_UNKNOWN or pieces >= MANY_PIECES
 

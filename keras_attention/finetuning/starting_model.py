@@ -86,7 +86,7 @@ def suited_start(start, sources, kind=None, notify=None, language=None):
     """
     if start.is_default:
         if language is None:
-            language = _known_language(_sample(sources))
+            language = known_language(sources)
         else:
             language = SEVERAL if language == SEVERAL else language_code(language)
         if language not in MULTILINGUAL and language != SEVERAL:
@@ -102,19 +102,30 @@ def suited_start(start, sources, kind=None, notify=None, language=None):
     return start._replace(implied={**start.implied, **sizes}, inputs={made.name: made.config_keys()})
 
 
-def _sample(sources):
-    """Some of the sources, the same ones each time; not each n-th, because languages may alternate."""
-    chosen = random.Random(0).sample(range(len(sources)), min(len(sources), TEXTS_TO_READ))
-    return [sources[number] for number in chosen]
+def known_language(texts):
+    """The language of most texts if it is in `MULTILINGUAL`, `SEVERAL` if only some are in such a language, or None.
 
-
-def _known_language(texts):
-    """The language of most texts if it is in `MULTILINGUAL`, `SEVERAL` if only some are in such a language, or None."""
+    Some texts are read, the same ones each time; not each n-th, because languages may alternate.
+    """
+    chosen = random.Random(0).sample(range(len(texts)), min(len(texts), TEXTS_TO_READ))
+    texts = [texts[number] for number in chosen]
     language = detected_language(texts)
     if language in MULTILINGUAL:
         return language
     some = sum(detected_language([text]) in MULTILINGUAL for text in texts)  # of single English words, a twentieth
     return SEVERAL if some and some >= SOME * len(texts) else None
+
+
+def language_for_card(start, examples):
+    """The code of the language of a classifier's texts: str.
+
+    Args:
+        start: Start, as `suited_start` returns it.
+        examples: Examples that it was trained on.
+    """
+    if start.language is not None or start.reads_files:
+        return start.language or "en"
+    return known_language(examples.all_texts) or "en"
 
 
 FILES = "patches"  # the network for folders of files

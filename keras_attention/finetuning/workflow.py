@@ -39,6 +39,7 @@ from keras_attention.finetuning.settings import FinetuneSettings, check_settings
 from keras_attention.finetuning.starting_model import (
     continued_classifier,
     keeps_head,
+    language_for_card,
     open_start,
     starting_classifier,
     suited_start,
@@ -278,5 +279,6 @@ def finetune_lists(texts, labels, texts_b, start, validation, task, out, overwri
         if out is not None:
             given = {"start": start, "facts": facts, "overwrite": overwrite}
             given["data"] = [{"name": "lists given in Python", "terms": "as stated by its owner", "link": ""}]
-            write_classifier(out, finetuned, make_report(finetuned), **given, language=start.language or "en")
+            given["language"] = language_for_card(start, examples)
+            write_classifier(out, finetuned, make_report(finetuned), **given)
     return finetuned.classifier

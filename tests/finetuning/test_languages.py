@@ -77,6 +77,8 @@ def test_a_model_trained_in_python_names_its_language(tmp_path, capsys, monkeypa
     keras_attention.finetune(texts, ["a", "b", "c"] * 5, out=tmp_path / "moods", quick=True)
     assert capsys.readouterr().out.startswith("The texts are German: the start is ")
     assert read_entry(tmp_path / "moods").config["language"] == "de"
+    keras_attention.finetune(texts, ["a", "b", "c"] * 5, start=tmp_path / "tiny", out=tmp_path / "other", quick=True)
+    assert read_entry(tmp_path / "other").config["language"] == "de"
 
 
 @pytest.mark.parametrize("name", ["minilm_small_en", "minilm_small_sentiment"])
@@ -129,3 +131,4 @@ def test_long_words_are_a_reason_for_letters_and_no_reproach_to_a_multilingual_s
     train = Examples(["Donaudampfschifffahrtsgesellschaft", "Krankenversicherungsbeitrag"], ["a", "b"])
     assert report_unknown(tokenizer, SimpleNamespace(train=train), said.append)
     assert len(said) == (name == "minilm_small_en")
+    assert name == "minilm_small_multi" or said[0].endswith(" German, French or Spanish: --from minilm_small_multi.")
