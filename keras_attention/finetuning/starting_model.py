@@ -13,7 +13,7 @@ from keras_attention.data.word_vectors import WordVectors, read_word_vectors
 from keras_attention.finetuning.settings import DEFAULT_START, MOST_TOKENS, MULTILINGUAL, MULTILINGUAL_START
 from keras_attention.models.shared import check_pattern
 from keras_attention.pipelines.base import load_pipeline
-from keras_attention.pipelines.languages import detected_language, language_code
+from keras_attention.pipelines.languages import SEVERAL, detected_language, language_code
 from keras_attention.support.errors import UserError, quoted
 from keras_attention.tokenizers import WordPieceTokenizer
 from keras_attention.training import devices
@@ -130,7 +130,6 @@ def language_for_card(start, examples):
 
 FILES = "patches"  # the network for folders of files
 TEXTS_TO_READ = 200  # to find their language
-SEVERAL = "mul"  # languages, in ISO 639
 # A logistic regression on the vectors of tweets, of which a quarter is German, has a macro-F1 of 59.0 with the default
 # start, and of 61.5 with the multilingual one; with a tenth, 61.9 and 59.8 (UMSAB, mean of three seeds).
 SOME = 0.25

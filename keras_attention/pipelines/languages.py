@@ -8,7 +8,8 @@ READ = 1000  # characters of a text that tell its language
 MARGIN, MARGIN_OF_A_CHARACTER = 8.0, 0.4  # nats, see `is_in_another_language`
 NOT_COMPARED = {"zxx", "pcm"}  # no language; Nigerian Pidgin, whose words are mostly English
 _LOCK = threading.Lock()
-NO_LANGUAGE = {"und", "mul", "zxx"}  # codes of ISO 639: undetermined, several, none
+SEVERAL = "mul"  # languages, in ISO 639
+NO_LANGUAGE = {"und", SEVERAL, "zxx"}  # undetermined, several, none
 
 
 @functools.cache

@@ -8,6 +8,7 @@ from keras_attention.convert.hub import parsed_name
 from keras_attention.convert.hub_entries import is_entry
 from keras_attention.convert.hub_files import HELP, SITE, UnreachableError, explained_by_hub, first_line
 from keras_attention.pipelines.base import failing_examples
+from keras_attention.pipelines.languages import SEVERAL, language_code
 from keras_attention.support.errors import EntryError, UserError, quoted
 from keras_attention.zoo.card import card_text
 from keras_attention.zoo.entry import MANIFEST, read_entry, read_manifest
@@ -28,7 +29,6 @@ TASKS = {
     "transcribe": "automatic-speech-recognition",
 }
 HUBS_OWN = (".gitattributes", "README.md")
-UNKNOWN_LANGUAGE = "und"
 
 
 class Pushed(NamedTuple):
@@ -120,13 +120,13 @@ def readme_text(entry, address, licence=None):
 
     config, task = entry.config, entry.architecture.task
     languages = [config[key] for key in ("source_language", "target_language", "language") if config.get(key)]
-    languages = [code for code in dict.fromkeys(languages) if code.isalpha() and code != UNKNOWN_LANGUAGE]
+    languages = ["multilingual" if name == SEVERAL else language_code(name) for name in languages]
     terms = (
         {"license": licence} if licence else {"license": "other", "license_name": "see-card", "license_link": "CARD.md"}
     )
     data = ModelCardData(
         **terms,
-        language=languages or None,
+        language=[code for code in dict.fromkeys(languages) if code] or None,
         library_name=LIBRARY,
         pipeline_tag=TASKS.get(f"{task.name} {entry.input.name}", TASKS.get(task.name)),
         tags=["keras", "attention", entry.architecture.name],

@@ -102,6 +102,16 @@ def test_the_hub_knows_the_task_and_the_kind_of_input(name, task):
     assert yaml.safe_load(readme.split("---\n", 2)[1])["pipeline_tag"] == task
 
 
+@pytest.mark.parametrize(
+    ("language", "tags"),
+    [("de", ["de"]), ("German", ["de"]), ("mul", ["multilingual"]), ("pt-BR", ["pt"]), ("zxx", None), ("iso", None)],
+)
+def test_the_hub_gets_codes_of_languages(language, tags):
+    entry = read_entry(find_entry("minilm_small_multi"))
+    readme = readme_text(entry._replace(config={**entry.config, "language": language}), ADDRESS)
+    assert yaml.safe_load(readme.split("---\n", 2)[1]).get("language") == tags
+
+
 def test_an_interrupted_push_continues_without_sending_files_again(hub, entry, capsys):
     hub.failing_uploads = 100
     refused(capsys, "was not pushed: Error while uploading .*500.*Run the same command again", entry, ADDRESS)
