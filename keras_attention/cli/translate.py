@@ -171,8 +171,10 @@ def _check_options(arguments):
     if arguments.position is not None and arguments.alternatives is None:
         raise UserError("--position needs --alternatives N.")
     if arguments.alternatives is not None:
-        for_answers |= controls | {"--stream": arguments.stream, "--format": arguments.format != "text"}
         for_answers |= {
+            "--prefix": arguments.prefix,
+            "--stream": arguments.stream,
+            "--format": arguments.format != "text",
             "--output": arguments.output,
             "--table": arguments.table,
             "--input": arguments.input,
@@ -192,7 +194,8 @@ def _check_options(arguments):
 def _alternatives(arguments, entry):
     """Prints other words at a place of a translation, a line each: word, probability, translation."""
     translator, (text,) = with_engine(load(entry, "translate"), arguments), arguments.texts
-    alternatives = translator.alternatives(text, arguments.position or 0, arguments.alternatives)
+    constraints = {"terms": arguments.terms, "do_not_translate": arguments.do_not_translate}
+    alternatives = translator.alternatives(text, arguments.position or 0, arguments.alternatives, **constraints)
     compiling_note.clear()
     for one in alternatives:
         fields = {"word": one.word, "probability": one.probability, "translation": one.translation.text}

@@ -271,6 +271,8 @@ class AlternativesRequest(TranslationRequest):
     position: int = Field(ge=0, description="The word of the translation, counted from 0.")
     n: int = Field(5, ge=1, le=20, description="The most alternatives.")
     translation: str | None = Field(None, description="The translation whose beginning is kept; default: the model's.")
+    terms: dict[str, str] | None = Field(None, description="See /v1/translate.")
+    do_not_translate: list[str] | None = Field(None, description="See /v1/translate.")
 
 
 class AlternativeWord(BaseModel):
@@ -292,7 +294,8 @@ class AlternativesReply(BaseModel):
 
 def alternatives(pipeline, request):
     """The alternatives as dicts of JSON types."""
-    candidates = pipeline.alternatives(request.text, request.position, request.n, request.translation)
+    constraints = {"terms": request.terms, "do_not_translate": request.do_not_translate}
+    candidates = pipeline.alternatives(request.text, request.position, request.n, request.translation, **constraints)
     return [
         {**one._asdict(), "translation": one.translation.text, "low_score": one.translation.low_score}
         for one in candidates

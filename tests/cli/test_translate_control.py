@@ -19,16 +19,24 @@ def test_answers_begin_with_the_prefix_and_a_run_with_another_one_is_another(run
     assert (code, out) == (0, f"{answer}\n")
 
 
-def test_alternatives_are_lines_with_word_probability_and_translation(run, complains, monkeypatch):
+def test_alternatives_are_lines_with_word_probability_and_translation(run, complains, monkeypatch, tmp_path):
     actual = [
         Alternative("Zwei", 0.25, "Zwei ", Translation("Zwei Männer")),
         Alternative("Ein", 0.125, "Ein ", Translation("Ein Hund")),
     ]
     asked = (ENGLISH[0], 1, 2)
-    monkeypatch.setattr(Translator, "alternatives", lambda _, *given: actual if given == asked else [])
+    found = {str(asked): actual, str((*asked, {"dog": "7"})): actual[1:]}
+    monkeypatch.setattr(
+        Translator,
+        "alternatives",
+        lambda _, *given, terms, do_not_translate: found[str((*given, terms) if terms else given)],
+    )
     words = ("translate", "--model", "tiny", ENGLISH[0], "--alternatives", "2", "--position", "1")
     assert run(*words)[:2] == (0, "Zwei\t0.2500\tZwei Männer\nEin\t0.1250\tEin Hund\n")
     assert '"word": "Ein", "probability": 0.125, "translation": "Ein Hund"' in run(*words, "--json")[1]
+    (tmp_path / "terms.tsv").write_text("dog\t7\n")
+    assert run(*words, "--terms", tmp_path / "terms.tsv")[:2] == (0, "Ein\t0.1250\tEin Hund\n")
+    assert "Found: --prefix" in complains(*words, "--prefix", "Ein")
     assert "Found: 2 texts" in complains(*words[:4], "another", *words[4:])
     assert "Found: --stream" in complains(*words, "--stream")
     assert "--position needs --alternatives N." in complains("translate", "--model", "tiny", "a", "--position", "1")

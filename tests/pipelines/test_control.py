@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from zoo.tiny_entry import DECODING, ENGLISH, tiny_parts, tiny_translator
 
-from keras_attention.pipelines.control import constrained_answers
+from keras_attention.pipelines.control import alternatives, constrained_answers
 from keras_attention.pipelines.control.constrained_answers import boundaries, prefixes_of_sentences
 from keras_attention.pipelines.control.terms import Terms, read_names, read_terms
 from keras_attention.pipelines.translations import Translation
@@ -126,6 +126,17 @@ def test_names_stay_as_they_are(monkeypatch):
     assert "Red Hat" in translation or translation.reason == "items differ"
 
 
+def test_alternatives_keep_names_and_terms(monkeypatch):
+    """The model read the names when it looked for the next words."""
+    read, options = [], {"do_not_translate": ["dog"], "terms": {"runs": "Treppen"}}
+    next_log_probs = alternatives.next_log_probs
+    monkeypatch.setattr(alternatives, "next_log_probs", lambda *given: read.append(given[1]) or next_log_probs(*given))
+    (one,) = translator().alternatives("A dog runs.", 0, n=1, translation="Ein", **options)
+    assert read == ["A Paris runs."]
+    assert "dog" in one.translation or one.translation.reason in ("items differ", "terms differ")
+    assert "Treppen" in one.translation or one.translation.reason == "terms differ"
+
+
 def test_a_word_ends_before_a_blank_or_a_sign():
     tokenizer = translator().target_tokenizer
     pieces = tokenizer.tokens(range(tokenizer.vocabulary_size))
@@ -158,12 +169,12 @@ def test_each_alternative_at_a_position_has_a_whole_translation():
     usual = translator().translate(text)
     words = usual.split()
     for position in (0, len(usual.sentences[0].split()), len(words) - 1):
-        alternatives = translator().alternatives(text, position, n=3)
-        assert 1 <= len(alternatives) <= 3
-        assert len({one.word for one in alternatives}) == len(alternatives)
-        probabilities = [one.probability for one in alternatives]
+        words_found = translator().alternatives(text, position, n=3)
+        assert 1 <= len(words_found) <= 3
+        assert len({one.word for one in words_found}) == len(words_found)
+        probabilities = [one.probability for one in words_found]
         assert probabilities == sorted(probabilities, reverse=True)
-        for one in alternatives:
+        for one in words_found:
             assert one.translation.split()[: position + 1] == [*words[:position], one.word]
             assert one.translation.startswith(one.prefix.rstrip())
     best = translator().alternatives(text, 0, n=20)

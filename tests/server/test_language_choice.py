@@ -28,7 +28,8 @@ class Echo:
     def __init__(self, source, target):
         self.source_language, self.target_language = source, target
 
-    def alternatives(self, text, position, n, translation):
+    def alternatives(self, text, position, n, translation, terms=None, do_not_translate=None):
+        translation = f"{translation} {terms} {do_not_translate}" if terms else translation
         return [Alternative(text.split()[position], 0.5, f"{translation} {n}", Translation(text, low_score=True))]
 
     def reply(self, texts, n_best, split, **others):
@@ -139,6 +140,10 @@ def test_alternatives_choose_a_model_by_languages_too():
     body = {"text": TEXTS["en"], "position": 2, "n": 3, "translation": "Ich", "target_language": "de"}
     alternative = {"word": "like", "probability": 0.5, "prefix": "Ich 3", "translation": TEXTS["en"], "low_score": True}
     assert send("POST", "/v1/alternatives", body) == (200, {"model": "small_en_de", "alternatives": [alternative]})
+    terms = {"terms": {"I": "Me"}, "do_not_translate": ["Tom"]}
+    _, reply = send("POST", "/v1/alternatives", body | terms)
+    assert reply["alternatives"] == [alternative | {"prefix": "Ich {'I': 'Me'} ['Tom'] 3"}]
+    assert send("POST", "/v1/alternatives", body | {"terms": ["I"]})[0] == 422
     for wrong in ({"n": 21}, {"position": -1}, {"position": "2"}, {"target_language": "fi"}, {"text": None}):
         assert send("POST", "/v1/alternatives", body | wrong)[0] == 422
 

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from keras_attention.pipelines.control.constrained_answers import masked, next_log_probs, prefixes_of_sentences
+from keras_attention.pipelines.control.terms import checked_names
 from keras_attention.pipelines.languages import language_code
 from keras_attention.pipelines.translations import Translation
 from keras_attention.runtime.compiled_search import map_in_threads
@@ -49,7 +50,7 @@ def find_alternatives(translator: Any, text: str, position: int, count: int, tra
             else "The translation has no words, so there are no alternatives."
         )
     before = translation[: words[position].start()]
-    pieces = _next_pieces(translator, text, before, TRIED * count)
+    pieces = _next_pieces(translator, text, before, TRIED * count, options)
 
     def lead(piece):
         return translator.translate(text, prefix=before + piece[0], **options)
@@ -65,9 +66,9 @@ def find_alternatives(translator: Any, text: str, position: int, count: int, tra
     return list(alternatives.values())
 
 
-def _next_pieces(translator, text, before, count):
+def _next_pieces(translator, text, before, count, options):
     """The most probable pieces that begin a word after a prefix: list of (text, probability)."""
-    sentence, prefix = _sentence_at(translator, text, before)
+    sentence, prefix = _sentence_at(translator, text, before, options)
     tokenizer = translator.target_tokenizer
     pieces = tokenizer.tokens(range(tokenizer.vocabulary_size))
     begins = np.array([piece.startswith("▁") and len(piece) > 1 for piece in pieces])
@@ -76,13 +77,14 @@ def _next_pieces(translator, text, before, count):
     return [(pieces[i].removeprefix("▁"), float(np.exp(log_probs[i]))) for i in best]
 
 
-def _sentence_at(translator, text, before):
+def _sentence_at(translator, text, before, options):
     """The sentence in whose answer a prefix of all answers ends, and its part of the prefix, with stand-ins."""
     parts = translator.sentences(text)
     sentences = [one.sentence for one in parts.pieces] if parts else [text]
     codes = [language_code(code) for code in (translator.source_language, translator.target_language)]
-    answers = [str(one) for one in translator.translate(sentences, split=False)]
+    answers = [str(one) for one in translator.translate(sentences, **{**options, "split": False})]
     shares = prefixes_of_sentences(before + NEXT_WORD, answers, codes[1])
     at = max(i for i, share in enumerate(shares) if share)
-    _, mask, prefix = masked(sentences[at], shares[at].removesuffix(NEXT_WORD), None, all(codes) and codes)
+    names = checked_names(options.get("do_not_translate"), all(codes))
+    _, mask, prefix = masked(sentences[at], shares[at].removesuffix(NEXT_WORD), names, all(codes) and codes)
     return mask.text, prefix

@@ -93,7 +93,7 @@ async function askAlternatives(item, translation, position, word) {
   word.classList.add("chosen");
   const finished = computing(signal), before = $("status").textContent;
   try {
-    const { alternatives } = await call("/v1/alternatives", { model: model.name, text: $("text").value, translation, position }, signal);
+    const { alternatives } = await call("/v1/alternatives", { model: model.name, text: $("text").value, translation, position, ...demands() }, signal);
     if (signal.aborted || !word.isConnected) return;
     place.replaceChildren(); place.hidden = false;
     const list = make("ol", undefined, place);
