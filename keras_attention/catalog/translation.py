@@ -1,7 +1,7 @@
 """Translation: encoder-decoders that read one text and write another."""
 
 from keras_attention.catalog.common import LANGUAGE, VOCABULARY, layer_parts
-from keras_attention.zoo.decoding_settings import DECODING, DECODING_DEFAULTS
+from keras_attention.zoo.decoding_settings import DECODING, DECODING_DEFAULTS, alignment_heads_of
 from keras_attention.zoo.schema import (
     OBJECT,
     TRUTH,
@@ -20,22 +20,10 @@ from keras_attention.zoo.schema import (
 
 def _check_translator(config, where):
     check_fields(config["decoding"], DECODING, (), f"{where}, decoding")
-    check_value("alignment_heads", config["alignment_heads"], _heads_of(config["model"]), where)
+    model = config["model"]
+    heads = alignment_heads_of(model.get("num_decoder_layers", 1), model.get("num_heads", 1))
+    check_value("alignment_heads", config["alignment_heads"], heads, where)
     return {**config, "decoding": {**DECODING_DEFAULTS, **config["decoding"]}}
-
-
-def _heads_of(model):
-    """A list of different pairs [layer, head] of the decoder, from 0, or null."""
-    layers, heads = model.get("num_decoder_layers", 1), model.get("num_heads", 1)
-
-    def holds(values):
-        pairs = [value for value in values if isinstance(value, list) and len(value) == 2]
-        whole_numbers = all(type(number) is int for pair in pairs for number in pair)
-        inside = whole_numbers and all(0 <= layer < layers and 0 <= head < heads for layer, head in pairs)
-        return inside and 1 <= len(values) == len(pairs) == len({*map(tuple, pairs)})
-
-    what = f"a list of different pairs [layer, head] of {layers} layers and {heads} heads, from 0"
-    return optional((what, lambda value: isinstance(value, list) and holds(value)))
 
 
 def _languages(config):
@@ -53,7 +41,7 @@ TRANSLATION = Task(
         "source_language": LANGUAGE,
         "target_language": LANGUAGE,
         "low_score_threshold": optional(number(-100, 0)),
-        "alignment_heads": ("a list", lambda value: value is None or isinstance(value, list)),  # see `_heads_of`
+        "alignment_heads": ("a list", lambda value: value is None or isinstance(value, list)),
     },
     defaults={"low_score_threshold": None, "alignment_heads": None},
     title=_languages,

@@ -34,12 +34,12 @@ from keras_attention.runtime.compiled_search import SEARCH_OPTIONS, CompiledSear
 from keras_attention.runtime.prepared_weights import PreparedWeights
 from keras_attention.runtime.work_budget import cache_bytes, memory
 from keras_attention.support.blank_texts import is_blank
-from keras_attention.support.errors import UserError, check_finite
+from keras_attention.support.errors import UserError, check_finite, quoted
 from keras_attention.support.moved import moved_name
 from keras_attention.tokenizers import AnyTokenizer
 from keras_attention.tokenizers.special_tokens import END_ID, UNKNOWN_ID
 from keras_attention.visualize.pages import AttentionView
-from keras_attention.zoo.decoding_settings import DECODING, DECODING_DEFAULTS, check_search
+from keras_attention.zoo.decoding_settings import DECODING, DECODING_DEFAULTS, alignment_heads_of, check_search
 from keras_attention.zoo.schema import whole
 
 CHARACTERS_PER_TOKEN = 64  # of the limit; longer sentences are cut before tokenization, to save time
@@ -133,6 +133,13 @@ class Translator(Pipeline):
         self.source_tokenizer = source_tokenizer
         self.target_tokenizer = target_tokenizer
         self.decoding = {**DECODING_DEFAULTS, **(decoding or {})}
+        if getattr(model, "positions", None) == "learned":
+            longest = min(self.decoding["max_source_length"], model.max_length)
+            self.decoding["max_source_length"] = longest
+        layers, heads = getattr(model, "num_decoder_layers", 1), getattr(model, "num_heads", 1)
+        what, holds = alignment_heads_of(layers, heads)
+        if not holds(alignment_heads):
+            raise UserError(f"`alignment_heads` must be {what}. Received: {quoted(alignment_heads)}")
         self.low_score_threshold = low_score_threshold
         self.target_language = target_language
         self.source_language = source_language

@@ -35,6 +35,19 @@ CAPTION_DECODING = {name: DECODING[name] for name in ("beam_size", "length_penal
 CAPTION_DECODING_DEFAULTS = {"beam_size": 3, "length_penalty": 0.0, "max_length": 32}
 
 
+def alignment_heads_of(layers: int, heads: int) -> Any:
+    """What the alignment heads of a decoder are, and a check of them: different pairs [layer, head], or null."""
+
+    def holds(values):
+        pairs = [value for value in values if isinstance(value, list) and len(value) == 2]
+        whole_numbers = all(type(number) is int for pair in pairs for number in pair)
+        inside = whole_numbers and all(0 <= layer < layers and 0 <= head < heads for layer, head in pairs)
+        return inside and 1 <= len(values) == len(pairs) == len({*map(tuple, pairs)})
+
+    what = f"a list of different pairs [layer, head] of {layers} layers and {heads} heads, from 0"
+    return optional((what, lambda value: isinstance(value, list) and holds(value)))
+
+
 def check_search(settings: dict[str, Any], n_best: int, bounds: dict[str, Any]) -> None:
     """Raises UserError if a setting of a search is out of its bounds, or more answers are wanted than beams."""
     for name, value in settings.items():

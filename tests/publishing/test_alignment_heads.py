@@ -9,12 +9,13 @@ import pytest
 from zoo.tiny_entry import ENGLISH, write_tiny_entry
 
 from keras_attention.cli.main import guarded
+from keras_attention.inputs.token_sequences import TruncatedText
 from keras_attention.models.transformer import Transformer
 from keras_attention.pipelines.base import load_pipeline
 from keras_attention.pipelines.marks import alignment_pairs
 from keras_attention.pipelines.translator import Translator
 from keras_attention.publishing.alignment_heads import alignment_heads, word_weights, words_alike
-from keras_attention.support.errors import EntryError
+from keras_attention.support.errors import EntryError, UserError
 from keras_attention.tokenizers import SentencePieceTokenizer
 from keras_attention.tokenizers.special_tokens import END_ID, START_ID
 from keras_attention.zoo.entry import read_entry
@@ -150,6 +151,17 @@ def test_the_last_token_of_a_cut_answer_is_aligned_by_the_step_that_reads_it(tra
     full = Translator(model, *translator.tokenizers.values(), alignment_heads=heads)
     (one, _) = full.translate("a dog", **options | {"max_length": 16})
     assert one.alignment.shape == one.attention.shape
+    with pytest.warns(TruncatedText):
+        assert full.translate("a dog runs " * 9).truncated  # there is no position for a longer text
+
+
+def test_heads_that_the_decoder_does_not_have_are_refused(translator):
+    what = (
+        r"`alignment_heads` must be a list of different pairs \[layer, head\] of 2 layers and 3 heads, from 0, or null"
+    )
+    for wrong in ([[2, 0]], [[0, 3]], [], [[0, 0], [0, 0]], [0, 0], "heads"):
+        with pytest.raises(UserError, match=what):
+            Translator(translator.model, *translator.tokenizers.values(), alignment_heads=wrong)
 
 
 def test_heads_are_part_of_an_entry(translator, tmp_path):
