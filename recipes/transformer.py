@@ -100,6 +100,8 @@ def main(arguments=None):
     pairs = load_pairs(config, start and tuple(start.tokenizers.values()))
     if config.encode_to:
         return pairs.save(config.encode_to)
+    if config.positions == "learned":
+        pairs.check_positions(config.max_length)
     # Batches of similar lengths: "source_ids" (B, S), "labels" (B, T) = y_1 y_2 ... END, and "target_ids" (B, T), the
     # labels shifted to the right: START y_1 y_2 ..., so that each label is predicted from the true tokens before it.
     batches = BucketedBatches(pairs.corpora, config.tokens_per_batch, config.num_buckets, config.seed)

@@ -617,6 +617,13 @@ def test_a_compressed_table(run, tmp_path):
     assert len(corpus) == 8  # as many as --smoke keeps
 
 
+def test_sentences_longer_than_the_learned_positions_are_refused_before_the_training(complains, run):
+    """Training stopped at the first batch with a message of Keras."""
+    words = (TRANSLATION.with_name("transformer.py"), "--smoke", "--positions=learned")
+    message = "A sentence has 8 tokens, but only 7 learned positions: raise --max-length or lower --max-tokens."
+    assert message in complains(*words, "--max-length=7")
+
+
 def train_on_jax(path, *flags):
     """Runs a recipe in a process that has JAX and no TensorFlow."""
     program = "import runpy, sys; sys.modules['tensorflow'] = None; sys.argv = sys.argv[1:]; "

@@ -278,6 +278,15 @@ class TranslationPairs(NamedTuple):
         token_ids = np.concatenate([side.values for side in (corpus.source, corpus.target)[: 1 + both_sides]])
         return token_ids[token_ids != END_ID]
 
+    def check_positions(self, max_length):
+        """Raises UserError if a sentence is longer than `max_length` learned positions (int)."""
+        longest = max(max(corpus.source.lengths.max(), corpus.target.lengths.max()) for corpus in self.corpora)
+        if longest > max_length:
+            raise UserError(
+                f"A sentence has {longest:,} tokens, but only {max_length:,} learned positions: raise --max-length or "
+                "lower --max-tokens."
+            )
+
     def save(self, path):
         """Writes the token ids, for a machine without TensorFlow; see `load_pairs`."""
         save_encoded(path, self.corpora, self.sizes)
