@@ -1,5 +1,6 @@
 """Proteins: read from FASTA files, or made by simple rules."""
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -12,6 +13,7 @@ from keras_attention.tokenizers.amino_acid_tokenizer import AMINO_ACIDS, residue
 
 FASTA_ENDINGS = (".fasta", ".fa", ".faa")  # perhaps with .gz or .xz behind
 NUCLEOTIDES = frozenset("ACGTUN")
+MOST_OF_ONE = 0.9  # share of a nucleotide
 ENOUGH_RESIDUES = 100  # in a file with fewer, all letters may be those of nucleotides by chance
 LONGEST_LINE = 1 << 26  # bytes
 EXAMPLE = "Expected: FASTA, as >NAME and below it MKVLAA"
@@ -53,12 +55,18 @@ def read_proteins(paths: Iterable[str | Path]) -> list[Protein]:
     for path in paths:
         of_file = list(proteins_of(path))
         letters = set().union(*(protein.residues for protein in of_file))
-        if letters <= NUCLEOTIDES and sum(len(protein.residues) for protein in of_file) >= ENOUGH_RESIDUES:
+        if letters <= NUCLEOTIDES and _may_be_nucleotides(of_file):
             raise UserError(
                 f"{path}: has only the letters {', '.join(sorted(letters))}: DNA or RNA. Expected: proteins"
             )
         proteins += of_file
     return proteins
+
+
+def _may_be_nucleotides(proteins):
+    """Whether there are enough residues, not nearly all of one kind, as in a protein of alanine: AAAAGAAAA ..."""
+    counts = Counter("".join(protein.residues for protein in proteins))
+    return counts.total() >= ENOUGH_RESIDUES and max(counts.values()) <= MOST_OF_ONE * counts.total()
 
 
 def proteins_of(path: str | Path) -> Iterator[Protein]:

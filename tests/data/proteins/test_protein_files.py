@@ -61,6 +61,12 @@ def test_other_files_are_refused_in_one_line(write, content, message):
     assert len(str(error.value)) < len(str(path)) + 200
 
 
+def test_a_protein_of_nearly_one_kind_of_residue_is_no_dna(write):
+    """One of alanine and a few glycines was refused as DNA."""
+    ((_, residues),) = read_proteins([write(b">a\n" + b"AAAAAAAAAAAAAAAAAAAG" * 17 + b"\n")])
+    assert residues == "AAAAAAAAAAAAAAAAAAAG" * 17
+
+
 def test_a_damaged_archive_is_refused(write):
     with pytest.raises(UserError, match="cannot be decompressed"):
         read_proteins([write(FASTA, "a.fasta.gz")])
