@@ -49,7 +49,7 @@ from keras_attention.server.requests import (
     zero_shot,
 )
 from keras_attention.server.served_models import activities_of, known_models, load_models
-from keras_attention.server.server import Server
+from keras_attention.server.server import WARM_SECONDS, Server
 from keras_attention.server.task_forms import FORM, forms_of, reply_model, request_type
 from keras_attention.support.errors import UserError
 from keras_attention.support.moved import moved_name
@@ -164,7 +164,7 @@ def _add_api(app, server):
     async def ready():
         """200 once every model is ready, else 503 with the number of ready models."""
         if server.state != "ready":
-            raise Refusal(503, f"{server.state}: {server.progress()} models are ready")
+            raise Refusal(503, f"{server.state}: {server.progress()} models are ready", retry=WARM_SECONDS)
         return JSONResponse({"status": "ready"})
 
     @app.get("/metrics")

@@ -18,6 +18,7 @@ from keras_attention.support.errors import UserError
 from keras_attention.support.moved import moved_name
 
 LOADING_AT_ONCE = 2  # models
+WARM_SECONDS = 5  # of Retry-After while a model is warmed up
 ANSWERING = ("warming", "ready")  # states
 
 
@@ -127,7 +128,8 @@ class Server:
         if model.name in self.ready:
             return
         if model.load is None:
-            raise Refusal(503, f"{model.name} is not ready yet ({self.progress()} models are): try again later.")
+            message = f"{model.name} is being warmed up, which takes about a minute after the start"
+            raise Refusal(503, f"{message} ({self.progress()} models are ready): try again later.", retry=WARM_SECONDS)
         if self._waiting.get(model.name, 0) >= self.settings.concurrency:
             raise Refusal(503, f"{model.name} is being loaded: try again later.")
         loading = self._loading.get(model.name)

@@ -7,10 +7,10 @@ import time
 import pytest
 
 from keras_attention.server import ServerSettings
-from keras_attention.server.gate import Refusal
+from keras_attention.server.gate import RETRY_SECONDS, Refusal
 from keras_attention.server.requests import AttentionRequest
 from keras_attention.server.served_models import ServedModel
-from keras_attention.server.server import Server
+from keras_attention.server.server import WARM_SECONDS, Server
 
 SECONDS = 20
 
@@ -70,8 +70,10 @@ def wait_for(messages, line):
 def test_the_first_answers_while_the_second_compiles(server, slow, messages):
     wait_for(messages, "first is ready (1 of 2)")
     assert ask(server, "first") == ("first", "A")
-    with pytest.raises(Refusal, match=r"second is not ready yet \(1 of 2 models are\)"):
+    message = r"second is being warmed up, which takes about a minute after the start \(1 of 2 models are ready\)"
+    with pytest.raises(Refusal, match=message) as refused:
         ask(server, "second")
+    assert int(refused.value.response().headers["retry-after"]) == WARM_SECONDS > RETRY_SECONDS
     assert server.state == "warming"
     slow.go_on.set()
     wait_for(messages, "second is ready (2 of 2)")
