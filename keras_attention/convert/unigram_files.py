@@ -17,6 +17,7 @@ from keras_attention.tokenizers.unigram_tokenizer import model_format
 MODEL = "sentencepiece.bpe.model"
 MAX_MODEL_BYTES = 32 << 20
 CLASSES = ("XLMRobertaTokenizer", "XLMRobertaTokenizerFast")
+GENERIC = ("PreTrainedTokenizerFast", "TokenizersBackend")  # do what tokenizer.json says, and nothing else
 START, PAD, END, UNKNOWN, MASK = "<s>", "<pad>", "</s>", "<unk>", "<mask>"
 SPECIALS = (START, PAD, END, UNKNOWN, MASK)
 BLANK = "\N{LOWER ONE EIGHTH BLOCK}"  # in pieces
@@ -100,7 +101,7 @@ def read_unigram(folder, size):
     for name in (wordpiece_files.SETTINGS, wordpiece_files.SPECIAL):
         if (folder / name).is_file():
             fields = Fields(folder / name)
-            fields.only("tokenizer_class", *CLASSES, None)
+            fields.only("tokenizer_class", *CLASSES, *(GENERIC if path.is_file() else ()), None)
             wordpiece_files.check_special(fields, ROLES)
             for side in ("padding_side", "truncation_side"):
                 fields.only(side, None, "right")

@@ -11,10 +11,12 @@ from convert.tiny_xlm_roberta import (
     SIZES,
     STRANGE,
     TEXTS,
+    UNUSED_ROWS,
     parsed,
     sentencepiece_model,
     tensors_like,
     tokenizer_json,
+    vocabulary_size,
     write_xlm_roberta,
 )
 from layer_checks import assert_all_close
@@ -285,6 +287,18 @@ def test_without_its_architecture_the_tensors_tell_the_kind(head, name, tmp_path
     config = {"id2label": {"0": "a", "1": "b", "2": "c"}, **XLM_ROBERTA}
     folder = write_xlm_roberta(tmp_path, tensors_like("roberta." if head else "", 1, 18, head), **config)
     assert type(load_checkpoint(folder).model).__name__ == name
+
+
+@pytest.mark.parametrize("name", ["PreTrainedTokenizerFast", "TokenizersBackend"])
+def test_a_generic_tokenizer_needs_tokenizer_json(name, tmp_path):
+    for files in FILES:
+        folder = as_bert(tmp_path / str(len(files)) / files[0], files=files)
+        (folder / "tokenizer_config.json").write_text(json.dumps({"tokenizer_class": name}))
+        if "tokenizer.json" in files:
+            assert load_checkpoint(folder).tokenizer.vocabulary_size == vocabulary_size() - UNUSED_ROWS
+        else:
+            with pytest.raises(UserError, match=f"tokenizer_class is '{name}'"):
+                load_checkpoint(folder)
 
 
 def test_more_pieces_than_rows_are_refused(tmp_path):
