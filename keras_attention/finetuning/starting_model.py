@@ -103,17 +103,18 @@ def suited_start(start, sources, kind=None, notify=None, language=None):
 
 
 def known_language(texts):
-    """The language of most texts if it is in `MULTILINGUAL`, `SEVERAL` if only some are in such a language, or None.
+    """The language of texts if it is in `MULTILINGUAL`, `SEVERAL` if a part is in another one of its start, or None.
 
     Some texts are read, the same ones each time; not each n-th, because languages may alternate.
     """
     chosen = random.Random(0).sample(range(len(texts)), min(len(texts), TEXTS_TO_READ))
     texts = [texts[number] for number in chosen]
     language = detected_language(texts)
-    if language in MULTILINGUAL:
-        return language
-    some = sum(detected_language([text]) in MULTILINGUAL for text in texts)  # of single English words, a twentieth
-    return SEVERAL if some and some >= SOME * len(texts) else None
+    others = {"en", *MULTILINGUAL} - {language if language in MULTILINGUAL else "en"}
+    count = sum(detected_language([text]) in others for text in texts)  # of single English words, a twentieth
+    if count and count >= SOME * len(texts):
+        return SEVERAL
+    return language if language in MULTILINGUAL else None
 
 
 def language_for_card(start, examples):

@@ -51,6 +51,12 @@ def test_a_quarter_of_the_texts_is_enough(language):
     assert suited_start(open_start(), few, notify=pytest.fail).entry.name == "minilm_small_en"
 
 
+@pytest.mark.parametrize("languages", ["de fr es", "en de fr es", "en de", "fr es"])
+def test_no_language_is_named_for_texts_in_several(languages):
+    texts = [text for language in languages.split() for text in TEXTS[language][:2]] * 10
+    assert suited_start(open_start(), texts).language == "mul"
+
+
 def test_languages_may_alternate():
     texts = [text for pair in zip(TEXTS["en"], TEXTS["de"], strict=True) for text in pair] * 67  # each second is German
     assert suited_start(open_start(), texts).entry.name == "minilm_small_multi"
