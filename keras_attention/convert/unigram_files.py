@@ -125,9 +125,10 @@ def _read_model(path, size):
     from google.protobuf.message import DecodeError
 
     try:
-        content = path.read_bytes()
+        with open(path, "rb") as file:
+            content = file.read(MAX_MODEL_BYTES + 1)
         if len(content) > MAX_MODEL_BYTES:
-            raise UserError(f"{path} has {len(content):,} bytes. Supported: up to {MAX_MODEL_BYTES:,}")
+            raise UserError(f"{path} has more than {MAX_MODEL_BYTES:,} bytes, the most that is supported.")
         model = model_format().FromString(content)
     except OSError as error:
         raise UserError(f"{path} cannot be read: {error.strerror}") from error

@@ -199,6 +199,14 @@ def test_another_sentencepiece_model_is_refused(content, message, tmp_path):
         load_checkpoint(folder)
 
 
+def test_no_more_than_the_largest_file_is_read(tmp_path):
+    folder = as_bert(tmp_path)
+    with open(folder / "sentencepiece.bpe.model", "ab") as file:
+        file.truncate(1 << 40)  # a terabyte of holes
+    with pytest.raises(UserError, match=r"has more than 33,554,432 bytes"):
+        load_checkpoint(folder)
+
+
 def vocabulary(change):
     pairs = [list(pair) for pair in tokenizer_json()["model"]["vocab"]]
     change(pairs)
