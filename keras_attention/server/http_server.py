@@ -18,6 +18,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
 
 from keras_attention import __version__
+from keras_attention.pipelines.text_encoder import TextEncoder
 from keras_attention.server import completions
 from keras_attention.server.access import Access, CrossOrigin
 from keras_attention.server.gate import Gate, Refusal
@@ -237,13 +238,15 @@ def _add_task(app, server, task, forms):
     options = {"response_model": reply_model(task, answers), "responses": ERRORS, "name": task}
 
     def reply(pipeline, request):
+        if task == "encode":  # also by a pipeline whose main task is another one
+            return {"answers": TextEncoder.reply(pipeline, request.texts)}
         names = pipeline.request_fields_for(pipeline.input)
         answers = pipeline.reply(**{name: getattr(request, name) for name in names})
         return {**{name: getattr(pipeline, name) for name in pipeline.reply_fields}, "answers": answers}
 
     @app.post(f"/v1/{task}", **options, description=forms[0].meaning)
     async def answer(request: body_type):
-        name, replies = await server.answer(reply, request, task)
+        name, replies = await server.answer(reply, request, task, allow_secondary_task=task == "encode")
         return JSONResponse({"model": name, **replies})
 
 

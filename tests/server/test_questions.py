@@ -66,6 +66,15 @@ def test_embeddings_as_clients_of_openai_read_them(ask, models):
     np.testing.assert_allclose(reply["data"][0]["embedding"], models["gaps"].encode("a").pooled[0], atol=1e-5)
 
 
+@pytest.mark.parametrize("name", ["gaps", "moods"])
+def test_vectors_of_models_with_another_main_task(ask, models, name):
+    """Their answers to /v1/encode were refused, unlike those of `keras-attention encode`."""
+    status, reply = ask("/v1/encode", texts=[TEXTS[0], ""], model=name)
+    (first, empty), expected = reply["answers"], models[name].encode(TEXTS[0]).pooled[0]
+    assert (status, reply["model"], empty["vector"]) == (200, name, None)
+    np.testing.assert_allclose(first["vector"], expected, atol=1e-5)
+
+
 def test_similar_texts(ask, models):
     status, reply = ask("/v1/similar", query="Two men sit.", texts=TEXTS, top=2)
     SimilarReply.model_validate(reply, extra="forbid", strict=True)
@@ -205,7 +214,7 @@ def test_words_that_decide_each_word_of_a_continuation(ask, models):
         ("/v1/word-effects", {"text": "a", "contrast": ["b", "b"]}, "two different words"),
         ("/v1/word-effects", {"text": "a", "position": 0}, "`position` needs `contrast`"),
         ("/v1/word-effects", {"text": "a", "target_language": "fi"}, "No model translates"),
-        ("/v1/encode", {"texts": ["a"], "model": "moods"}, "moods does not encode"),
+        ("/v1/encode", {"texts": ["a"], "model": "words"}, "words does not encode"),
     ],
 )
 def test_wrong_requests_get_422(ask, path, body, message):
