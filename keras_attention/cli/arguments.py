@@ -295,19 +295,19 @@ def add_caption(commands):
     help_text = (
         "draw the picture once per word, with a spotlight where it looks (.png, .svg, .pdf); several: FILE-1.png"
     )
-    _add_text_about_files(command, help_text, "captions per picture")
+    _add_text_about_files(command, "caption", help_text, "captions per picture")
 
 
 def add_transcribe(commands):
     command = add_command(commands, "transcribe", "caption", "transcribe", "Write what is said in recordings.")
     command.add_argument("texts", nargs="*", metavar="SOUND", help="names of files (WAV, FLAC, OGG, MP3, AIFF)")
     help_text = "draw the sound, and where each word looks (.png, .svg, .pdf); several: FILE-1.png"
-    _add_text_about_files(command, help_text, "transcripts per recording")
+    _add_text_about_files(command, "transcribe", help_text, "transcripts per recording")
 
 
-def _add_text_about_files(command, help_text_of_attention, answers):
+def _add_text_about_files(command, task, help_text_of_attention, answers):
     """Adds the options of commands that write a text about each of some files."""
-    add_model(command)
+    add_model(command, DEFAULT_MODELS[task])
     help_text = "UTF-8 text with one name of a file per line; default: standard input"
     command.add_argument("--input", metavar="FILE", help=help_text)
     add_encoding(command)
@@ -358,7 +358,7 @@ def add_generate(commands):
     command = add_command(commands, "generate", "generate", "generate", help_text)
     help_text = "texts to continue; for a model of music, MIDI files or time steps; default: start a new text"
     command.add_argument("prompts", nargs="*", metavar="PROMPT", help=help_text)
-    add_model(command)
+    add_model(command, DEFAULT_MODELS["generate"])
     help_text = "maximum number of tokens (200; with --explain 50; of music 1024, which are 16 bars)"
     command.add_argument("--max-tokens", type=int, metavar="N", help=help_text)
     command.add_argument(
@@ -385,7 +385,7 @@ def add_score(commands):
     help_text = "Print the log probability and the perplexity of texts under a language model."
     command = add_command(commands, "score", "generate", "score", help_text)
     command.add_argument("texts", nargs="*", metavar="TEXT", help="texts; default: --input or standard input")
-    add_model(command)
+    add_model(command, DEFAULT_MODELS["generate"])
     add_input(command)
     add_encoding(command)
     command.add_argument("--tokens", action="store_true", help="print the log probability of each token instead")

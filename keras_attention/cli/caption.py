@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from keras_attention.cli.io.many_texts import check_source, many_texts
-from keras_attention.cli.io.terminal import json_text, load, one_output_line, silent_libraries
+from keras_attention.cli.io.terminal import json_text, load, one_output_line, set_default_model, silent_libraries
 from keras_attention.support.errors import UserError
-from keras_attention.zoo.registry import no_model, open_entry
+from keras_attention.zoo.registry import open_entry
 
 MOST_DRAWN = 100  # inputs whose attention is drawn
 
@@ -41,9 +41,8 @@ def transcribe(arguments):
 
 
 def _write(arguments, written):
-    if arguments.model is None:
-        raise no_model(written.task)
     check_source(arguments, files=True)
+    set_default_model(arguments, written.task)
     entry = open_entry(arguments.model, written.task)
     if arguments.attention:
         _check_picture(arguments, written)

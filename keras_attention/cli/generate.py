@@ -4,7 +4,7 @@ import os
 import sys
 
 from keras_attention.cli.io.explained_answers import check_explain, contrast_of, write_explanations
-from keras_attention.cli.io.terminal import compiling_note, json_text, load, safe
+from keras_attention.cli.io.terminal import compiling_note, json_text, load, safe, set_default_model
 from keras_attention.cli.io.text_files import check_no_file_names, standard_input_lines
 from keras_attention.data.files import read_lines
 from keras_attention.data.music.chorales import as_text, steps_of
@@ -21,11 +21,12 @@ PAGES = (".html", ".htm")
 
 def generate(arguments):
     """Continues each prompt; a single answer per prompt is printed token by token, or music is written as a file."""
-    if arguments.model is None:
-        raise no_model("generate")
     music_files = [prompt for prompt in arguments.prompts if _is_midi(prompt) and os.path.isfile(prompt)]
     check_no_file_names([prompt for prompt in arguments.prompts if prompt not in music_files])
     _check_files(arguments)
+    if arguments.model is None and (music_files or arguments.out):  # the default model writes texts
+        raise no_model("generate")
+    set_default_model(arguments, "generate")
     entry = open_entry(arguments.model, "generate")
     names = ("temperature", "top_k", "top_p", "repetition_penalty", "seed", "stop")
     sampling = {name: getattr(arguments, name) for name in names}
@@ -129,9 +130,8 @@ def score(arguments):
     """Prints log probability, perplexity and number of tokens of each text, or of each of its tokens."""
     if arguments.texts and arguments.input:
         raise UserError("Give texts either as arguments or by --input, not both.")
-    if arguments.model is None:
-        raise no_model("generate")
     check_no_file_names(arguments.texts, "--input")
+    set_default_model(arguments, "generate")
     entry = open_entry(arguments.model, "score")
     encoding = arguments.encoding
     texts = arguments.texts or (

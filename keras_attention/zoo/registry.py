@@ -216,6 +216,14 @@ def no_model(*tasks, instead=""):
     )
 
 
+def default_model(task):
+    """The name of the zoo's best model for a task; raises the UserError of `no_model` if it is not there."""
+    name = DEFAULT_MODELS[task]
+    if name not in model_folders():
+        raise no_model(task)
+    return name
+
+
 def model_folders():
     """The folders of all models, including damaged ones: dict from name to Path. The first folder of a name counts."""
     entries = {}

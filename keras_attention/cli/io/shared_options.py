@@ -14,9 +14,10 @@ def add_command(commands, name, module, function, help_text):
     return command
 
 
-def add_model(command):
-    """The model of a command that has no default one."""
-    command.add_argument("--model", metavar="NAME_OR_PATH", help=f"{MODEL}; without it, the choices are listed")
+def add_model(command, default=None):
+    """The model of a command. `default`: str, that of the zoo which is used without --model, or None."""
+    without = f"default: {default}" if default else "without it, the choices are listed"
+    command.add_argument("--model", metavar="NAME_OR_PATH", help=f"{MODEL}; {without}")
 
 
 def add_encoder(command):

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 
 from keras_attention.support.errors import JOINERS, MOST_QUOTED, UserError
 from keras_attention.training.run import deferred_interrupts
+from keras_attention.zoo.registry import default_model
 
 
 @contextmanager
@@ -101,6 +102,17 @@ def load(entry, task=None):
         from keras_attention.pipelines.base import load_pipeline
 
     return load_pipeline(entry, task)
+
+
+def set_default_model(arguments, task):
+    """Without --model, chooses the zoo's best model for a task, which is named on stderr.
+
+    Raises:
+        UserError: if this model is not in the zoo.
+    """
+    if arguments.model is None:
+        arguments.model = default_model(task)
+        print(f"keras-attention: {arguments.model} answers; --model chooses another one.", file=sys.stderr)
 
 
 class CompilingNote:
