@@ -4,7 +4,24 @@ import numpy as np
 
 from keras_attention.data.augmentation import NUMBERS
 from keras_attention.data.translation.parallel_corpus import ParallelCorpus
+from keras_attention.support.errors import UserError
 from keras_attention.tokenizers.special_tokens import PAD_ID, START_ID
+
+MOST_TOKENS_AT_ONCE = 1 << 22
+
+
+def check_tokens_at_once(rows_per_batch, max_tokens, accumulate=1):
+    """Raises UserError for a batch that fits into no memory, where the system would kill the training.
+
+    Args:
+        rows_per_batch, max_tokens: int > 0.
+        accumulate: int > 0, the number of parts in which the batch is computed.
+    """
+    if rows_per_batch * max_tokens > MOST_TOKENS_AT_ONCE * accumulate:
+        raise UserError(
+            f"A batch of {rows_per_batch:,} rows of {max_tokens:,} tokens does not fit into memory. Lower "
+            "--rows-per-batch, or raise --accumulate."
+        )
 
 
 def choose_buckets(source_lengths, target_lengths, num_buckets):

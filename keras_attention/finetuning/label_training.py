@@ -165,8 +165,10 @@ def fit_classifier(
     Raises:
         UserError: if more layers should be frozen than the model has.
     """
+    if verbose and (settings.rows_per_batch or 0) > len(rows):
+        print(f"There are only {len(rows):,} rows to train on: each batch has all of them.")
     settings = filled_in(settings, model, len(rows))
-    longest = max(map(length_of, rows), default=0)
+    longest = max(map(length_of, rows), default=0) if len(rows) and not isinstance(rows[0], dict) else None
     run = RunSettings(
         accumulate=settings.accumulate or parts_for(settings.rows_per_batch, longest),
         jit_compile=settings.jit_compile,
@@ -296,7 +298,8 @@ def freeze(model, settings):
 
 def filled_in(settings, model, num_rows):
     """FinetuneSettings with the defaults that depend on the model and the number of rows."""
-    size = settings.rows_per_batch or rows_per_batch_for(num_rows)
+    asked = settings.rows_per_batch
+    size = min(asked, max(num_rows, 1)) if asked else rows_per_batch_for(num_rows)
     trained = learns_from_trained(model)
     decay = settings.ema_decay
     usual_epochs = getattr(model, "usual_epochs", None) if not trained else None

@@ -1,5 +1,6 @@
 """The settings of fine-tuning, with defaults that work well on most tables."""
 
+import math
 from dataclasses import dataclass, fields
 
 from keras_attention.support.errors import UserError
@@ -200,9 +201,11 @@ def rows_per_batch_for(rows):
 def parts_for(rows_per_batch, longest):
     """Default number of parts of a batch, such that a part has at most 16,384 tokens if the longest text has `longest`.
 
-    With 2,048 tokens a text, a whole batch of 32 would need more than 20 GB.
+    With 2,048 tokens a text, a whole batch of 32 would need more than 20 GB. If rows are no texts, `longest` is None,
+    and a part has at most as many rows as the largest default batch.
     """
-    return max(1, min(rows_per_batch, -(-rows_per_batch * longest // TOKENS_AT_ONCE)))
+    rows_at_once = TOKENS_AT_ONCE / longest if longest else ROWS_PER_BATCH[-1][1]
+    return max(1, min(rows_per_batch, math.ceil(rows_per_batch / rows_at_once)))
 
 
 def patience_for(epochs):

@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 
 from keras_attention.data import BucketedBatches
+from keras_attention.data.batches import check_tokens_at_once
 from keras_attention.data.translation.parallel_corpus import ParallelCorpus, TokenSequences
+from keras_attention.support.errors import UserError
 from keras_attention.tokenizers.special_tokens import END_ID, PAD_ID, START_ID
 
 
@@ -180,3 +182,11 @@ def test_corpora_take_turns_in_the_same_shapes():
 def test_corpora_of_different_pairs_are_refused(corpora, sizes):
     with pytest.raises(ValueError, match=f"Received: {sizes}"):
         make_batches(corpus=corpora)
+
+
+def test_a_batch_that_fits_into_no_memory_is_refused():
+    """The system killed the training."""
+    check_tokens_at_once(512, 8192)
+    check_tokens_at_once(100_000, 128, accumulate=4)
+    with pytest.raises(UserError, match="100,000 rows of 128 tokens does not fit into memory. Lower --rows-per-batch"):
+        check_tokens_at_once(100_000, 128)

@@ -182,6 +182,14 @@ def test_long_texts_are_trained_in_parts():
     assert parts_for(8, 10**6) == 8  # a part has at least one text
 
 
+def test_batches_that_fit_into_no_memory_are_computed_in_parts_or_cut():
+    """A training with --rows-per-batch 100000 was killed: each batch was padded to 100,000 rows."""
+    settings = filled_in(FinetuneSettings(rows_per_batch=100_000), plain_bert(128, 2), 1009)
+    assert settings.rows_per_batch == 1009
+    assert parts_for(settings.rows_per_batch, 1024) == 64
+    assert [parts_for(rows, None) for rows in (64, 65, 1009)] == [1, 2, 16]  # of pictures
+
+
 class Stop(Exception):
     pass
 
@@ -192,10 +200,10 @@ def test_the_longest_text_decides_the_number_of_parts(monkeypatch, asked, parts)
         raise Stop(run.accumulate)
 
     monkeypatch.setattr(label_training, "Session", no_session)
-    rows = [SimpleNamespace(token_ids=np.ones(tokens)) for tokens in (5, 2_048, 7)]
+    rows = [SimpleNamespace(token_ids=np.ones(tokens)) for tokens in (5, 2_048, 7) * 11]
     settings = FinetuneSettings(rows_per_batch=32, max_tokens=4_096, accumulate=asked)
     with pytest.raises(Stop, match=f"^{parts}$"):
-        label_training.fit_classifier(plain_bert(256, 4), rows, np.zeros(3), "binary", settings)
+        label_training.fit_classifier(plain_bert(256, 4), rows, np.zeros(33), "binary", settings)
 
 
 @pytest.mark.parametrize("rows", [20, 90, 101, 300, 301, 900, 1_001, 4_999, 50_000, 10**6])

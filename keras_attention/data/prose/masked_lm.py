@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from keras_attention.data.batches import check_tokens_at_once
 from keras_attention.data.prose.documents import PackedSequences, docstrings, encode_documents, hold_out, read_documents
 from keras_attention.data.proteins.protein_files import read_proteins, rule_proteins
 from keras_attention.data.proteins.similarity_split import split_by_similarity
@@ -69,6 +70,7 @@ class Prose(NamedTuple):
 
     def batches(self, config):
         """The MaskedLMBatches to train on, by ProseSettings."""
+        check_tokens_at_once(config.rows_per_batch, config.max_tokens, config.accumulate)
         return self._batches(self.sequences, config, seed=config.seed, parts=config.parts)
 
     def validation_batches(self, config):

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from keras_attention.data.batches import random_order
+from keras_attention.data.batches import check_tokens_at_once, random_order
 from keras_attention.data.download import named_dataset
 from keras_attention.data.files import read_lines
 from keras_attention.data.idx_files import read_idx
@@ -93,6 +93,7 @@ class TokenStream(NamedTuple):
 
     def batches(self, config):
         """Returns the training batches (`WindowBatches`) and the batches of all validation tokens (`Windows`)."""
+        check_tokens_at_once(config.rows_per_batch, config.max_tokens, config.accumulate)
         sizes, whole = (config.max_tokens, config.rows_per_batch), self.pixels > 0
         if self.is_music:
             return MusicBatches(self.train, self.tokenizer, *sizes, config.seed), PieceWindows(self.validation, *sizes)

@@ -9,10 +9,11 @@ import pytest
 
 from keras_attention.data.prose.token_stream import StreamSettings, image_texts, image_tokens, load_stream, read_images
 from keras_attention.support.errors import UserError
+from keras_attention.training.run import RunSettings
 
 
 @dataclass(frozen=True)
-class Config(StreamSettings):
+class Config(StreamSettings, RunSettings):
     smoke: bool = False
     seed: int = 1
 
