@@ -7,7 +7,7 @@ from keras_attention.data.translation.parallel_corpus import ParallelCorpus
 from keras_attention.support.errors import UserError
 from keras_attention.tokenizers.special_tokens import PAD_ID, START_ID
 
-MOST_TOKENS_AT_ONCE = 1 << 22
+MOST_TOKENS_AT_ONCE = 1 << 20
 
 
 def check_tokens_at_once(rows_per_batch, max_tokens, accumulate=1):

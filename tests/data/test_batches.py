@@ -186,7 +186,7 @@ def test_corpora_of_different_pairs_are_refused(corpora, sizes):
 
 def test_a_batch_that_fits_into_no_memory_is_refused():
     """The system killed the training."""
-    check_tokens_at_once(512, 8192)
-    check_tokens_at_once(100_000, 128, accumulate=4)
+    check_tokens_at_once(512, 2048)
+    check_tokens_at_once(100_000, 128, accumulate=16)
     with pytest.raises(UserError, match="100,000 rows of 128 tokens does not fit into memory. Lower --rows-per-batch"):
         check_tokens_at_once(100_000, 128)
