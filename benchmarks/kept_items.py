@@ -1,4 +1,4 @@
-"""The share of sentences whose numbers, amounts, addresses, placeholders, tags and emoji survive translation, by kind.
+"""The share of sentences whose numbers, amounts, addresses, names, tags and emoji survive translation, by kind.
 
     python benchmarks/kept_items.py --model translator_small_en_de
     python benchmarks/kept_items.py --model translator_small_en_de --stand-ins
@@ -16,6 +16,8 @@ from collections import Counter
 
 import keras_attention
 from keras_attention.pipelines.items import STAND_INS, difference
+from keras_attention.pipelines.languages import language_code
+from keras_attention.pipelines.search.given_names import GIVEN_NAMES
 
 TEMPLATES = {
     "number": "I bought {} books last week.|The company has {} workers.|Please read page {}.|She was born in {}.|"
@@ -39,6 +41,8 @@ TEMPLATES = {
     "tag": "Please read <b>this book</b> today.|This is <i>very</i> important.|I live in <a href='x.html'>Berlin</a>.|"
     "He is <em>not</em> here.|<p>The dog runs.</p>|Good morning!<br/>",
     "emoji": "I love you {}|The food {} was good.|{} Good morning!|We won the game {}!",
+    "given name": "Hello {}, how are you?|Dear {}, I hope you are well.|Thank you, {}.|My name is {}.|"
+    "I met {} yesterday.|{} is my best friend.|Kind regards, {}|Do you know {}?",
 }
 PER_KIND = 25
 
@@ -67,6 +71,7 @@ def sentences(seed=0):
         "placeholder": lambda: draw.choice(["{%s}", "{{ %s }}", "${%s}", "%%(%s)s"]) % word(),
         "tag": str,
         "emoji": lambda: draw.choice(["😀😍🎉👍🏽", "❤️", "👨\u200d👩\u200d👧", "🇩🇪", "🍎", "🚀", "☀️"]),
+        "given name": lambda: draw.choice(GIVEN_NAMES),
     }
     return [
         (kind, template.format(*(items[kind]() for _ in range(template.count("{}")))))
@@ -99,10 +104,11 @@ def main(arguments=None):
                 print(f"| {name} | {sum(one.count(name) == 1 for one in answers)} of {len(templates)} |", flush=True)
         return
     pairs = sentences(options.seed)
+    languages = language_code(translator.source_language), language_code(translator.target_language)
     print("| kind | sentences | intact | undoubted |", "| --- | --- | --- | --- |", sep="\n", flush=True)
     total, intact, undoubted = Counter(), Counter(), Counter()
     for (kind, sentence), answer in zip(pairs, translator.translate([text for _, text in pairs]), strict=True):
-        kept = difference(sentence, answer.text) is None
+        kept = difference(sentence, answer.text, *languages) is None
         for name in (kind, "all"):
             total[name] += 1
             intact[name] += kept

@@ -21,6 +21,7 @@ from keras_attention.pipelines.search.amounts import (
     powers_differ,
     units_differ,
 )
+from keras_attention.pipelines.search.given_names import GIVEN_NAME, LANGUAGES, given_name_missing
 
 EMOJI = (
     "[\U0001f1e6-\U0001f1ff]{2}"  # a flag
@@ -105,8 +106,8 @@ class Guard(NamedTuple):
         """The text for a search, and the stand-ins in it.
 
         Args:
-            attempt: int >= 0. In the first, only addresses and placeholders have stand-ins; later, numbers and amounts
-                such as €20 have, too, and from the third attempt on amounts with a word, such as 20 euros.
+            attempt: int >= 0. In the first, only addresses and placeholders have stand-ins; later, given names, numbers
+                and amounts such as €20 have, too, and from the third attempt on amounts with a word, such as 20 euros.
 
         Returns:
             Mask, or None if there are more items than stand-ins.
@@ -118,13 +119,13 @@ class Guard(NamedTuple):
 
         def replace(match):
             item = amount_in_answers(match[0], *self.languages) if match.groupdict().get("amount") else match[0]
-            kind = "number" if match["name"] is None else "name"
-            if kind == "number" and attempt == 0:
+            kind = "number" if match["name"] is match["given"] is None else "name"
+            if match["name"] is None and attempt == 0:
                 return item
             pairs.append((waiting[kind].pop(0), item))
             return pairs[-1][0]
 
-        pattern = _name_or_number(self.names, self._has_currency_words(attempt))
+        pattern = _name_or_number(self.names, keep_given_names(*self.languages), self._has_currency_words(attempt))
         try:
             text = pattern.sub(replace, self.plain)
         except IndexError:
@@ -178,7 +179,7 @@ def separated(text):
 def guard(sentence, names=None, languages=(None, None)):
     """The Guard of a sentence (str), of which further names (re.Pattern) stay; None if it has no items."""
     plain, marks = without_marks(sentence)
-    if not marks and not _name_or_number(names).search(plain):
+    if not marks and not _name_or_number(names, keep_given_names(*languages)).search(plain):
         return None
     return Guard(sentence, *_with_per_words(plain, marks, languages[0]), names, languages)
 
@@ -195,11 +196,17 @@ def _with_per_words(plain, marks, language):
 
 
 @functools.lru_cache(maxsize=16)
-def _name_or_number(names, has_currency_words=False):
+def _name_or_number(names, has_given_names, has_currency_words=False):
     """The pattern of what has a stand-in. `names`: see `guard`."""
     name = NAME if names is None else f"{NAME}|{names.pattern}"
+    given = GIVEN_NAME if has_given_names else "(?!)"
     number = f"{AMOUNT_IN_WORDS}|{AMOUNT}" if has_currency_words else AMOUNT
-    return re.compile(f"(?P<name>{name})|{number}|{NUMBER.pattern}")
+    return re.compile(f"(?P<name>{name})|(?P<given>{given})|{number}|{NUMBER.pattern}")
+
+
+def keep_given_names(source_language, target_language):
+    """Whether given names stay as they are between two languages, codes such as "en" or None."""
+    return source_language in LANGUAGES and target_language in LANGUAGES
 
 
 def names_differ(source, answer, names):
@@ -231,14 +238,15 @@ def difference(source, answer, source_language=None, target_language=None):
 
     Numbers are compared by their digits, so that 1,000.5 equals 1.000,5. One of up to twelve may become a word, and a
     time such as 7:45 pm may become 19:45. "Million" and its like must stay. The sign of a currency may become a word
-    and the other way round, but the currency of an amount must stay, and so must the month of "€20 per month".
+    and the other way round, but the currency of an amount must stay, and so must the month of "€20 per month". Between
+    English, German and French, frequent given names must stay.
 
     Args:
         source, answer: str.
         source_language, target_language: str or None, codes such as "en", for the words of numbers.
 
     Returns:
-        "numbers", "items" (an address, a placeholder, a tag, an emoji, a currency or a unit), or None.
+        "numbers", "items" (an address, a placeholder, a tag, an emoji, a currency, a unit or a name), or None.
     """
     (numbers, names), (other_numbers, other_names) = _items(source), _items(answer)
     missing, added = _unmatched(numbers, other_numbers), _unmatched(other_numbers, numbers)
@@ -248,6 +256,8 @@ def difference(source, answer, source_language=None, target_language=None):
     if powers_differ(source, answer, source_language, target_language):
         return "numbers"
     if names != other_names or currency_differs(priced, answer, target_language):
+        return "items"
+    if keep_given_names(source_language, target_language) and given_name_missing(source, answer):
         return "items"
     return "items" if units_differ(source, answer, source_language, target_language) else None
 

@@ -7,6 +7,7 @@ import pytest
 
 from keras_attention.pipelines.items import ATTEMPTS, difference, guard, without_marks
 from keras_attention.pipelines.marks import alignment_pairs, with_marks, word_alignment
+from keras_attention.pipelines.search.given_names import GIVEN_NAMES, given_name_missing
 from keras_attention.pipelines.search.guarded_search import guarded_answers
 from keras_attention.pipelines.translations import Translation
 
@@ -372,3 +373,42 @@ def test_an_address_that_gets_lost_is_doubted():
     assert len(model.searches) == ATTEMPTS
     (answer,) = guarded(Model(("Paris", "it")), "Write to a@b.org.")
     assert (answer, answer.reason) == ("Write to a@b.org.", None)
+
+
+def test_a_lost_given_name_is_searched_again_with_another_one():
+    model = Model(("Ulrike", "Ulke"), ("Tom, ", ""))  # does not copy the first stand-in either
+    (answer,) = guarded(model, "Hello Ulrike, how are you?")
+    assert (answer, answer.reason) == ("Hello Ulrike, how are you?", None)
+    assert [one for (one,) in model.searches] == [
+        "Hello Ulrike, how are you?",
+        "Hello Tom, how are you?",
+        "Hello Boston, how are you?",
+    ]
+    (answer,) = guarded(Model(*((name, "it") for name in ("Ulrike", "Tom", "Boston", "Anna"))), "Thank you, Ulrike.")
+    assert (answer, answer.low_score, answer.reason) == ("Thank you, it.", True, "items differ")
+
+
+@pytest.mark.parametrize(
+    ("source", "answer", "missing"),
+    [
+        ("Anna's brother knows Tom.", "Annas Bruder kennt Tom.", False),
+        ("Danke, Tom. Wie geht es dir?", "thanks tom. how are you?", False),
+        ("J'ai vu Julien.", "I saw Julia.", True),
+        ("Maria schläft.", "Mary is asleep.", False),
+        ("Wilhelm II visited Alexander the Great.", "Guillaume II a visité Alexandre le Grand.", False),
+        ("Tomorrow the Nilsson house is sold.", "Morgen wird das Haus verkauft.", False),
+        ("Tom and Nils are here.", "Tom ist hier.", True),
+    ],
+)
+def test_given_names_that_are_missing(source, answer, missing):
+    assert given_name_missing(source, answer) == missing
+
+
+def test_given_names_are_kept_between_three_languages_only():
+    assert len(GIVEN_NAMES) == len(set(GIVEN_NAMES)) == 585
+    sentence = "Hello Ulrike."
+    assert difference(sentence, "Hallo.", "en", "de") == "items"
+    assert difference(sentence, "Привет.", "en", "ru") is difference(sentence, "Hallo.") is None
+    assert guard(sentence, languages=("en", "ru")) is None
+    assert guard("Hello 20 Ulrike.", languages=("en", "ru")).masked(1).text == "Hello 100 Ulrike."
+    assert guard("Hello 20 Ulrike.", languages=("en", "de")).masked(0).text == "Hello 20 Ulrike."

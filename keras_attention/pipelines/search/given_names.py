@@ -1,0 +1,57 @@
+"""Given names, which translations keep. Models of everyday sentences sometimes drop them, as from a greeting."""
+
+import re
+
+LANGUAGES = ("de", "en", "fr")
+# Frequent names that are spelt alike in these languages and are none of their words.
+_NAMES = """
+Aaron Abigail Adam Adrian Adrien Agathe Agnes Ahmed Aisha Akira Alain Alan Alejandro Alessandro Alex Alexander
+Alexandra Alexis Ali Alice Alicia Alina Amanda Amelia Amelie Amir Amy Ana Andrea Andreas Andrew Anette Angela Anita
+Anja Anke Anna Annabelle Anne Annette Annika Anthony Antje Antoine Anton Antonia Antonio Arthur Ashley Axel Aylin
+Barack Barbara Bastian Beatrice Ben Benedikt Benjamin Bernard Bernd Bettina Birgit Brandon Brenda Brian Brigitte Bruno
+Bryan Camille Carina Carla Carlos Carmen Carolin Caroline Carolyn Catherine Cathy Charlotte Chloe Chris Christa
+Christina Christine Christoph Christophe Christopher Cindy Clara Claudia Conrad Corinna Cornelia Craig Cynthia Damien
+Daniel Daniela Danielle Darren David Deborah Denis Denise Dennis Derek Diana Diane Diego Dieter Dimitri Dirk Dominik
+Dominique Donald Donna Dora Doris Dorothea Dorothy Douglas Dylan Eduardo Edward Eleanor Elena Eleonore Elias Elisa
+Elisabeth Elizabeth Ella Ellen Elsa Emil Emilia Emilie Emily Emma Emmanuel Enrico Eric Erica Erik Erika Esra Esther
+Ethan Eugen Eugene Eva Evelyn Fabian Fabio Fabrice Fatima Federico Felix Ferdinand Fernando Finn Fiona Florian
+Francesca Francesco Francisco Franck Frank Franz Franziska Fred Freddie Frederic Frederik Friederike Friedrich Fritz
+Gabriel Gabriela Gary Geoffrey George Gerald Gerd Gerhard Gilbert Gilles Gina Giulia Giuseppe Gregor Gregory Greta
+Guido Guillaume Gustav Hanna Hannah Hannelore Hannes Hans Harald Harold Harriet Harry Hassan Heather Hector Heike
+Heiko Heiner Heinz Helen Helena Helene Helga Helmut Hendrik Henri Herbert Hermann Hiroshi Holger Horst Hubert Hugo Ian
+Igor Ines Inga Inge Ingo Ingrid Irene Irina Irma Isaac Isabel Isabella Isabelle Ivan Jacqueline Jake Jakob James Jamie
+Jan Jana Jane Janet Janina Jasmin Jason Javier Jennifer Jenny Jens Jeremy Jerome Jerry Jessica Jill Jim Jimmy Joachim
+Joanna Joe Joel Johanna John Johnny Jonas Jonathan Jorge Josef Joseph Josephine Joshua Juan Judith Judy Jules Julia
+Julian Juliane Julie Julien Juliette Julius Justin Karen Karim Karin Karl Karla Karsten Katharina Katherine Kathleen
+Kathrin Kathy Katie Katja Katrin Keith Kelly Ken Kenji Kerstin Kevin Kim Klara Klaus Konrad Konstantin Kristin
+Kristina Kurt Kyle Lara Larry Lars Laura Lauren Laurent Lea Leila Lena Leo Leon Leonard Leonardo Leonie Leslie Liam
+Lilian Lily Linda Lisa Lorenz Lothar Louise Luca Lucas Lucia Lucie Lucien Lucy Ludwig Luis Luisa Lukas Lynn Madeleine
+Magda Magdalena Maike Malte Manfred Manuel Manuela Marc Marcel Marco Marcus Margaret Margarete Margarita Margot Maria
+Marianne Marie Marina Mario Marion Marius Markus Marlene Marta Martha Martin Martina Marvin Mary Mathias Mathieu
+Mathilde Matthew Matthias Maurice Maximilian Mehmet Melanie Melissa Mia Michael Michaela Michel Michelle Miguel Mike
+Mila Miriam Mohammed Monica Monika Monique Moritz Mustafa Nadia Nadine Nadja Nancy Naomi Natalia Natalie Natascha
+Nathalie Nathan Nathaniel Neil Nicholas Nicolas Nicole Niels Niklas Niko Nikolai Nils Nina Noah Nora Norbert Olaf Oleg
+Olga Oliver Olivia Omar Oscar Oskar Otto Pablo Pamela Pascal Patricia Patrick Paul Paula Pauline Pedro Peggy Peter
+Petra Phil Philip Philipp Philippe Phillip Pia Priya Rachel Rainer Ralf Ralph Raphael Raymond Rebecca Reinhard Renate
+Ricardo Richard Rita Robert Roberta Roberto Robin Rodrigo Roger Roland Rolf Ronald Ronja Rosemarie Roxane Rudolf
+Rupert Ryan Sabine Sabrina Samantha Samuel Sandra Sandrine Sara Sarah Saskia Scott Sean Sebastian Selina Serge Sergei
+Sharon Sheila Shirley Sibylle Siegfried Silke Silvia Simon Simone Sonia Sonja Sophia Sophie Stefan Stefanie Steffen
+Stephan Stephanie Stephen Steve Steven Susan Susanna Susanne Sven Svenja Svetlana Sylvia Sylvie Tamara Tania Tanja
+Teresa Thea Theo Theodor Theresa Thierry Thomas Thorsten Tiffany Tim Timo Timothy Tina Tobias Todd Tom Tommy Tony
+Torsten Tracy Ulrich Ulrike Ursula Uwe Valentina Valerie Vanessa Vera Verena Veronica Veronika Viktor Vincent Vivian
+Volker Walter Waltraud Wendy Werner Wilhelm Wolfgang Xavier Yannick Yasmin Yuri Yusuf Yvette Yvonne Zachary Zoe
+"""
+GIVEN_NAMES = _NAMES.split()
+EXCHANGED = {"Maria", "Marie", "Mary"}  # human translators of everyday sentences take one for the other
+# Rulers, such as Wilhelm II and Alexander the Great, have other names in other languages.
+GIVEN_NAME = rf"(?<!\w)(?:{'|'.join(GIVEN_NAMES)})(?!\w|\s+(?:[IVX]+|the|der|die|le|la)\b)"
+_PATTERN = re.compile(GIVEN_NAME)
+
+
+def given_name_missing(source, answer):
+    """Whether a given name of a source is not in its translation, perhaps with an ending or in small letters."""
+    answer = answer.lower()
+    return not all(
+        any(re.search(rf"(?<!\w){one.lower()}", answer) for one in (EXCHANGED if name in EXCHANGED else (name,)))
+        for name in set(_PATTERN.findall(source))
+    )
