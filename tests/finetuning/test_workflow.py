@@ -423,6 +423,7 @@ def test_few_validation_rows_are_reported(rows, is_reported):
     messages = []
     prepare(examples("binary", rows), None, "none", FinetuneSettings(**QUICK), notify=messages.append)
     assert ("validation rows mean little" in " ".join(messages)) is is_reported
+    assert ("measure on all rows: --folds 5." in " ".join(messages)) is is_reported
 
 
 def test_checkpoints_of_another_training_are_noticed_before_the_table_is_read(tmp_path, capsys):

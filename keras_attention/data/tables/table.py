@@ -220,7 +220,7 @@ class AnsweredTable:
         skip_bad_rows: bool.
         delimiter: str or None.
         separator: str, between several labels of a row.
-        encoding: str or None; the rows are written in UTF-8.
+        encoding: str or None; the rows are written in UTF-8, which begins with a BOM if `encoding` is another one.
         raw: bool. Write texts as they are, also those that look like formulas.
         answers: tuple of str, the names of the new columns; the first one gets texts.
 
@@ -269,7 +269,8 @@ class AnsweredTable:
             raise UserError(f"{path}: there is no row to answer: {self.summary()}.")
         header = self._header()
         self.names = _free_names(path, header or taken, answers)
-        mark = BOM.decode() * self._content.startswith(BOM)  # without it, spreadsheets misread UTF-8
+        # Without the mark, spreadsheets misread UTF-8; a table in another encoding comes from one.
+        mark = BOM.decode() * (self._content.startswith(BOM) or not is_utf8(encoding))
         self._head = header and [mark + self._joined([*header, *self.names])]
 
     def summary(self):
