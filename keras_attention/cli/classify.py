@@ -4,6 +4,7 @@ import sys
 import warnings
 from pathlib import Path
 
+from keras_attention.cli.encode import note_language
 from keras_attention.cli.io.explained_answers import MOST_EXPLAINED
 from keras_attention.cli.io.many_texts import (
     check_source,
@@ -61,6 +62,8 @@ def classify(arguments):
         for window in job.windows():
             items = [item.texts for item in window.texts] if table else map(classifier.sides, window.texts)
             texts = list(zip(*items, strict=True))
+            if arguments.labels is not None and window.first == 1:
+                note_language(entry, list(texts[0]))
             options = {"threshold": arguments.threshold, "progress": window.progress}
             answers = classifier.classify(*map(list, texts), **options, return_scores=True)
             if arguments.explain:

@@ -7,7 +7,8 @@ from contextlib import contextmanager, nullcontext
 from keras_attention.cli.io.many_texts import many_texts
 from keras_attention.cli.io.terminal import json_text, load, one_output_line, safe
 from keras_attention.cli.io.text_files import check_no_file_names
-from keras_attention.finetuning.settings import DEFAULT_START
+from keras_attention.finetuning.settings import DEFAULT_START, MULTILINGUAL, MULTILINGUAL_START
+from keras_attention.pipelines import languages
 from keras_attention.support.atomic_files import whole_file
 from keras_attention.support.blank_texts import is_blank
 from keras_attention.support.errors import BAD_USAGE, UserError, counted
@@ -27,6 +28,8 @@ def encode(arguments):
     with many_texts(arguments, entry.folder, answers=answers) as job:
         encoder = load(entry, "encode")
         for window in job.windows():
+            if window.first == 1:
+                note_language(entry, window.texts)
             vectors = encoder.encode(window.texts, progress=window.progress)
             lines = vectors.pooled if answers else _vector_lines(arguments, window.texts, vectors)
             job.write(lines, vectors.truncated)
@@ -48,6 +51,7 @@ def similar(arguments):
         encoder = load(entry, "encode")
         from keras_attention.pipelines.text_encoder import unit
 
+        note_language(entry, arguments.query)
         queries = encoder.directions(arguments.query)  # (Q, D)
         best = [[] for _ in arguments.query]  # lists of (score, -number, text), the best first
         for window in job.windows():
@@ -67,6 +71,24 @@ def similar(arguments):
             print(safe(f"{query}:"))
         for score, _, text in nearest:
             print(safe(f"{score:.4f}\t{text}", keep="\t"))
+
+
+TEXTS_READ = 50  # to find their language
+
+
+def note_language(entry, texts):
+    """Says on stderr that most texts are in a language which an encoder (Entry) has not learned."""
+    known, texts = languages.language_code(entry.config.get("language")), texts[:TEXTS_READ]
+    others = [text for text in texts if known and languages.is_in_another_language(text, known)]
+    if 2 * len(others) <= len(texts):
+        return
+    code = languages.detected_language(others)
+    better = MULTILINGUAL_START if code in MULTILINGUAL and known == "en" else "hf://intfloat/multilingual-e5-small"
+    language, learned = map(languages.language_name, (code, known))
+    print(
+        f"keras-attention: the texts look {language}, but {entry.name} has learned {learned}. Better: --model {better}",
+        file=sys.stderr,
+    )
 
 
 def _similar_words(arguments):

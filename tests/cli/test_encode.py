@@ -1,6 +1,7 @@
 """encode, similar, zero-shot labels and --explain from the shell; fill-mask with a text that has no gap."""
 
 import json
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -14,11 +15,33 @@ from zoo.tiny_bert import (
     write_tiny,
 )
 
+from keras_attention.cli.encode import note_language
 from keras_attention.cli.io import many_texts
 from keras_attention.pipelines.classifier import COSINE_SCALE, ZeroShotClassifier
 from keras_attention.pipelines.text_encoder import TextEncoder
 
 LINES = [*TEXTS, "dog " * 40, *TEXTS[::-1]]
+
+
+@pytest.mark.parametrize(
+    ("language", "texts", "expected"),
+    [
+        (
+            "en",
+            ["Wann fährt der Zug nach Hamburg ab?", "Die Rechnung ist viel zu hoch."],
+            ("German", "minilm_small_multi"),
+        ),
+        ("en", ["Когда отправляется поезд в Москву?"], ("Russian", "hf://")),
+        ("de", ["When does the next train to Hamburg leave?"], ("English", "hf://")),
+        ("en", ["When does the train leave?", "Die Rechnung ist viel zu hoch."], None),
+        ("en", ["Rechnung", "12", "😀"], None),
+        ("mul", ["Wann fährt der Zug nach Hamburg ab?"], None),
+    ],
+)
+def test_a_language_that_the_encoder_has_not_learned_is_noted(language, texts, expected, capsys):
+    note_language(SimpleNamespace(config={"language": language}, name="mine"), texts)
+    written = capsys.readouterr().err
+    assert all(part in written for part in expected) if expected else not written
 
 
 @pytest.fixture(scope="module")
