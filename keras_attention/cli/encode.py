@@ -51,10 +51,11 @@ def similar(arguments):
         encoder = load(entry, "encode")
         from keras_attention.pipelines.text_encoder import unit
 
-        note_language(entry, arguments.query)
         queries = encoder.directions(arguments.query)  # (Q, D)
         best = [[] for _ in arguments.query]  # lists of (score, -number, text), the best first
         for window in job.windows():
+            if window.first == 1:
+                note_language(entry, arguments.query, window.texts)
             vectors = encoder.encode(window.texts, progress=window.progress)
             scores = queries @ unit(vectors.pooled).T  # (Q, N)
             for heap, query, row in zip(best, arguments.query, scores.tolist(), strict=True):
@@ -76,11 +77,14 @@ def similar(arguments):
 TEXTS_READ = 50  # to find their language
 
 
-def note_language(entry, texts):
-    """Says on stderr that most texts are in a language which an encoder (Entry) has not learned."""
-    known, texts = languages.language_code(entry.config.get("language")), texts[:TEXTS_READ]
-    others = [text for text in texts if known and languages.is_in_another_language(text, known)]
-    if 2 * len(others) <= len(texts):
+def note_language(entry, *groups):
+    """Says on stderr that most texts of a group (list) are in a language which an encoder (Entry) has not learned."""
+    known = languages.language_code(entry.config.get("language"))
+    for texts in (group[:TEXTS_READ] for group in groups if known):
+        others = [text for text in texts if languages.is_in_another_language(text, known)]
+        if 2 * len(others) > len(texts):
+            break
+    else:
         return
     code = languages.detected_language(others)
     better = MULTILINGUAL_START if code in MULTILINGUAL and known == "en" else "hf://intfloat/multilingual-e5-small"

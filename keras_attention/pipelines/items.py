@@ -140,7 +140,7 @@ class Guard(NamedTuple):
             for match in re.finditer(
                 rf"(?:{SYMBOL}\s?)?(?<!\w){stand_in}(?!\d)(?:\s?{MONEY_BESIDE})?"
                 if stand_in.isdigit() and re.search(MONEY_BESIDE, item)
-                else rf"(?<!\w){stand_in}(?!\d)",
+                else rf"(?<!\w){stand_in}(?=s?(?!\w))",  # "Toms" has an ending, "Tomaten" is another word
                 answer,
             )
         ]

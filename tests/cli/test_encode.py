@@ -44,6 +44,13 @@ def test_a_language_that_the_encoder_has_not_learned_is_noted(language, texts, e
     assert all(part in written for part in expected) if expected else not written
 
 
+def test_texts_are_looked_at_besides_the_queries_and_noted_once(capsys):
+    entry, texts = SimpleNamespace(config={"language": "en"}, name="mine"), ["Die Rechnung ist viel zu hoch."]
+    for groups in ((["bill"], texts), (texts, ["The bill is too high."]), (texts, texts)):
+        note_language(entry, *groups)
+        assert capsys.readouterr().err.count("German") == 1
+
+
 @pytest.fixture(scope="module")
 def vectors(tmp_path_factory):
     """(folder, TextEncoder)."""

@@ -388,6 +388,13 @@ def test_a_lost_given_name_is_searched_again_with_another_one():
     assert (answer, answer.low_score, answer.reason) == ("Thank you, it.", True, "items differ")
 
 
+def test_a_stand_in_is_not_looked_for_within_words():
+    model = Model(("Ulrike", "Ulke"), ("tomatoes", "Tomaten"))
+    (answer,) = guarded(model, "I gave Ulrike tomatoes.")
+    assert (answer, answer.reason) == ("I gave Ulrike Tomaten.", None)
+    assert guard("{b} car").restored("Toms Auto", [("Tom", "{b}")]) == "{b}s Auto"
+
+
 @pytest.mark.parametrize(
     ("source", "answer", "missing"),
     [
@@ -398,6 +405,7 @@ def test_a_lost_given_name_is_searched_again_with_another_one():
         ("Wilhelm II visited Alexander the Great.", "Guillaume II a visité Alexandre le Grand.", False),
         ("Tomorrow the Nilsson house is sold.", "Morgen wird das Haus verkauft.", False),
         ("Tom and Nils are here.", "Tom ist hier.", True),
+        ("Tom eats tomatoes.", "Er isst Tomaten.", True),
     ],
 )
 def test_given_names_that_are_missing(source, answer, missing):

@@ -49,9 +49,9 @@ _PATTERN = re.compile(GIVEN_NAME)
 
 
 def given_name_missing(source, answer):
-    """Whether a given name of a source is not in its translation, perhaps with an ending or in small letters."""
+    """Whether a given name of a source is not in its translation, perhaps with an "s" or in small letters."""
     answer = answer.lower()
-    return not all(
-        any(re.search(rf"(?<!\w){one.lower()}", answer) for one in (EXCHANGED if name in EXCHANGED else (name,)))
+    return any(
+        not re.search(rf"(?<!\w)(?:{'|'.join(EXCHANGED) if name in EXCHANGED else name})s?(?!\w)".lower(), answer)
         for name in set(_PATTERN.findall(source))
     )
