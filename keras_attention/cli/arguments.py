@@ -259,6 +259,8 @@ def add_push(commands):
     command.add_argument("name", metavar="NAME", help=MODEL)
     help_text = "hf://ORG/NAME, created if it is missing; needs HF_TOKEN or `hf auth login`"
     command.add_argument("address", metavar="ADDRESS", help=help_text)
+    help_text = "verify the model and list the files that would be pushed; push nothing, no token needed"
+    command.add_argument("--dry-run", action="store_true", help=help_text)
     command.add_argument("--public", action="store_true", help="everyone may load it; default: a private model")
     help_text = "licence of the model, in the hub's words such as apache-2.0 (default: as the card says)"
     command.add_argument("--licence", metavar="NAME", help=help_text)

@@ -70,10 +70,30 @@ def push_entry(name_or_path, address, public=False, licence=None):
             else or has the other visibility, or the hub refuses or cannot be reached.
     """
     repository = checked_address(address)
-    entry = verified_entry(name_or_path)
-    token = write_token()
+    entry = read_entry(find_entry(name_or_path))
+    token = write_token()  # before the model is loaded
+    _check_examples(entry)
     with _explained(address, repository, token):
         return _push(entry, address, repository, token, public, licence)
+
+
+def planned_files(name_or_path, address, licence=None):
+    """Verifies an entry as `push_entry` does, without a token and without the network.
+
+    Args:
+        name_or_path, address, licence: see `push_entry`.
+
+    Returns:
+        dict from the name of each file that a push would send to its size in bytes.
+
+    Raises:
+        EntryError, UserError: see `push_entry`.
+    """
+    checked_address(address)
+    entry = read_entry(find_entry(name_or_path))
+    _check_examples(entry)
+    sizes = {name: (entry.folder / name).stat().st_size for name in (MANIFEST, *entry.files)}
+    return sizes | {"README.md": len(_readme_bytes(entry, address, licence))}
 
 
 def checked_address(address):
@@ -89,13 +109,11 @@ def checked_address(address):
     return repository
 
 
-def verified_entry(name_or_path):
-    """The Entry, after all its hashes were checked and its examples computed again; raises EntryError."""
-    entry = read_entry(find_entry(name_or_path))
+def _check_examples(entry):
+    """Computes the examples of an Entry again; raises EntryError if an answer differs."""
     _, problems = failing_examples(entry)
     if problems:
         raise EntryError(f"{entry.folder} is not pushed, because it does not answer as stored: {problems[0]}")
-    return entry
 
 
 def write_token():
@@ -136,6 +154,10 @@ def readme_text(entry, address, licence=None):
     return f"---\n{data.to_yaml()}\n---\n\n{card_text(entry.name, config, metrics)}"
 
 
+def _readme_bytes(entry, address, licence):
+    return readme_text(entry, address, licence).encode("utf-8", errors="replace")
+
+
 def _push(entry, address, repository, token, public, licence):
     from huggingface_hub import CommitOperationAdd, CommitOperationDelete, HfApi
     from huggingface_hub.errors import RepositoryNotFoundError
@@ -148,13 +170,12 @@ def _push(entry, address, repository, token, public, licence):
         info = api.model_info(repository)
     present = {sibling.rfilename for sibling in info.siblings or ()}
     _check_repository(address, present, bool(info.private), public)
-    readme = readme_text(entry, address, licence).encode("utf-8", errors="replace")
     additions = [CommitOperationAdd(name, str(entry.folder / name)) for name in (MANIFEST, *entry.files)]
     manifest = read_manifest(entry.folder)
     for one in additions[1:]:  # hashed here, and not again by the upload
         if one.upload_info.sha256.hex() != manifest[one.path_in_repo]["sha256"]:
             raise EntryError(f"{entry.folder / one.path_in_repo} has just changed. Try again.")
-    additions.append(CommitOperationAdd("README.md", readme))
+    additions.append(CommitOperationAdd("README.md", _readme_bytes(entry, address, licence)))
     left = sorted(present - {*HUBS_OWN, *(one.path_in_repo for one in additions)})
     operations = [*additions, *(CommitOperationDelete(name) for name in left)]
     commit = api.create_commit(repository, operations, commit_message=f"Push {entry.name}").oid

@@ -162,6 +162,40 @@ def test_without_a_token_that_may_write(hub, entry, capsys, monkeypatch):
     refused(capsys, "needs a token that may write: set HF_TOKEN", entry, ADDRESS)
 
 
+def test_the_model_is_checked_before_the_token(hub, entry, tmp_path, capsys, monkeypatch):
+    """Without a token, a user did not learn that the folder is no model."""
+    monkeypatch.setattr("huggingface_hub.get_token", lambda: None)
+    (entry / "model.weights.h5").write_bytes(b"x")
+    refused(capsys, "model.weights.h5", entry, ADDRESS)
+    (tmp_path / "empty").mkdir()
+    refused(capsys, "empty' is not a saved model", tmp_path / "empty", ADDRESS)
+
+
+def test_a_dry_run_lists_the_files_of_a_push_and_sends_nothing(hub, entry, capsys, monkeypatch):
+    code, printed, error = push(capsys, entry, ADDRESS, "--json")
+    assert code == 0, error
+    pushed = json.loads(printed)
+    sizes = {name: len(content) for name, content in hub.models.pop(REPOSITORY).items()}
+    del sizes[".gitattributes"]  # the hub's own
+    hub.asked.clear()
+    monkeypatch.setattr("huggingface_hub.get_token", lambda: None)
+    code, printed, error = push(capsys, entry, ADDRESS, "--dry-run", "--json")
+    assert (code, json.loads(printed)) == (0, {"address": ADDRESS, "private": True, "files": sizes}), error
+    assert (len(sizes), sum(sizes.values())) == (pushed["files"], pushed["bytes"])
+    code, printed, error = push(capsys, entry, ADDRESS, "--dry-run", "--public")
+    assert f"{sizes['CARD.md']:,}  CARD.md" in printed
+    assert f"Nothing was pushed. Without --dry-run, these files go to {ADDRESS} ({len(sizes)} files, " in printed
+    assert "public" in printed
+    assert not hub.asked
+    assert not hub.models
+
+
+def test_a_dry_run_refuses_what_a_push_refuses(hub, entry, capsys):
+    refused(capsys, "Expected hf://ORG/NAME", entry, "tiny", "--dry-run")
+    (entry / "config.json").write_bytes(b"{}")
+    refused(capsys, "config.json", entry, ADDRESS, "--dry-run")
+
+
 @pytest.mark.parametrize(
     ("address", "message"),
     [
