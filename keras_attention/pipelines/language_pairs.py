@@ -10,6 +10,7 @@ from keras_attention.zoo.entry import JSON_FILES, read_entry
 from keras_attention.zoo.registry import model_folders
 from keras_attention.zoo.terms_of_use import ANY, SAME, terms_of_use
 
+PUBLISHED = "Helsinki-NLP/opus-mt"  # its names end in two languages; there is one for most pairs with English
 KEPT = 4  # translators that `translator_for` keeps in memory
 
 
@@ -69,16 +70,18 @@ def find_translator(target, source=None, texts=(), pairs=None):
         Pair.
 
     Raises:
-        UserError: if there is no such language or no such translator, or the language cannot be detected.
+        UserError: if there is no such language or no such translator, which names a published one that there may be
+            unless `pairs` are given; or if the language cannot be detected.
     """
+    hint = str if pairs is not None else functools.partial(_published_translator, source, target, texts)
     pairs = translators() if pairs is None else pairs
-    target = _known_code(target, pairs, "to")
+    target = _known_code(target, pairs, "to", hint)
     into = [pair for pair in pairs if pair.target == target]
     if source is not None:
-        source = _known_code(source, pairs, "from")
+        source = _known_code(source, pairs, "from", hint)
         into = [pair for pair in into if pair.source == source]
         if not into:
-            raise UserError(f"No model translates from {source} to {target}. Choices: {_choices(pairs)}.")
+            raise UserError(f"No model translates from {source} to {target}. Choices: {_choices(pairs)}.{hint()}")
         return into[0]
     source = detected_language(texts, {pair.source for pair in into})
     if source is None:
@@ -111,12 +114,27 @@ def choice_message(pair, texts=()):
     return f"{pair.model} ({language_name(pair.source)}{detection} to {language_name(pair.target)})"
 
 
-def _known_code(language, pairs, side):
+def _known_code(language, pairs, side, hint):
+    """The code of a language that a model has on this side, "from" or "to"; `hint`: callable that ends the error."""
     known = sorted({pair.source if side == "from" else pair.target for pair in pairs})
     code = language_code(language) if isinstance(language, str) else None
     if code not in known:
-        raise UserError(f"No model translates {side} {quoted(language)}. Choices: {', '.join(known) or 'none'}.")
+        raise UserError(
+            f"No model translates {side} {quoted(language)}. Choices: {', '.join(known) or 'none'}.{hint()}"
+        )
     return code
+
+
+def _published_translator(source, target, texts):
+    """The end of an error, with the name that a published translator would have; "" where a language is unknown."""
+    codes = [language_code(name) if isinstance(name, str) else None for name in (source, target)]
+    if source is None:
+        codes[0] = detected_language(texts)
+    if None in codes or codes[0] == codes[1]:
+        return ""
+    return (
+        f" Perhaps there is a published one: --model hf://{PUBLISHED}-{'-'.join(codes)}, in Python `load` of this name."
+    )
 
 
 def _choices(pairs):

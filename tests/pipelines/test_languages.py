@@ -122,6 +122,28 @@ def test_languages_without_a_translator_are_named(arguments, message):
         find_translator(*arguments)
 
 
+@pytest.mark.parametrize(
+    ("arguments", "name"),
+    [
+        (("es", "en"), "en-es"),
+        (("Spanish", None, [SENTENCES["de"]]), "de-es"),
+        (("de", "fi"), "fi-de"),
+        (("de", "fr"), "fr-de"),
+        (("es", None, ["12:45"]), None),  # the language of the text is unknown
+        (("es", "es"), None),
+        (("tlhx", "en"), None),
+    ],
+)
+def test_a_published_translator_is_suggested_where_the_zoo_has_none(arguments, name):
+    with pytest.raises(UserError, match=r"No model translates .* Choices: .*\.") as caught:
+        find_translator(*arguments)
+    suggested = "--model hf://Helsinki-NLP/opus-mt-"
+    assert (f"{suggested}{name}, in Python" in str(caught.value)) if name else (suggested not in str(caught.value))
+    with pytest.raises(UserError, match="No model translates ") as caught:  # of a server, which loads no other models
+        find_translator(*arguments, **dict.fromkeys(["texts"] * (len(arguments) < 3), ()), pairs=translators())
+    assert suggested not in str(caught.value)
+
+
 def test_a_language_that_was_assumed_is_not_called_detected():
     pair = find_translator("de", texts=[SENTENCES["en"]])
     assert choice_message(pair) == "translator_small_en_de (English to German)"
