@@ -8,7 +8,7 @@ from typing import Any, Self
 import numpy as np
 
 from keras_attention.support.errors import UserError, parse_json, quoted
-from keras_attention.tokenizers.special_tokens import checked_ids
+from keras_attention.tokenizers.special_tokens import checked_ids, checked_text
 
 ROLES = ("end", "start", "pad", "unknown", "mask")
 MAX_PIECES, MAX_PIECE_CHARACTERS = 1_000_000, 1_024
@@ -85,7 +85,7 @@ class ByteLevelTokenizer:
         Raises:
             UserError: if a text cannot be written as UTF-8.
         """
-        return [np.array(self._library.encode(_checked(text)).ids, np.int32) for text in texts]
+        return [np.array(self._library.encode(checked_text(text)).ids, np.int32) for text in texts]
 
     def decode(self, sequences: Iterable) -> list[str]:
         """Returns a list of str. Special ids are dropped; invalid UTF-8 is shown as "\ufffd"."""
@@ -256,12 +256,3 @@ def _library_tokenizer(ids, merges):
     tokenizer = Tokenizer(BPE(vocab=ids, merges=merges))
     tokenizer.pre_tokenizer = ByteLevel(add_prefix_space=False)
     return tokenizer
-
-
-def _checked(text):
-    """The text; raises an error for lone surrogates, with which Python marks input that was not UTF-8."""
-    try:
-        text.encode("utf-8")
-    except UnicodeEncodeError as error:
-        raise UserError(f"The text {quoted(text, 60)} is not valid UTF-8. Save or type it as UTF-8.") from error
-    return text

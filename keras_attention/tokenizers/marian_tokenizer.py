@@ -17,6 +17,7 @@ from keras_attention.tokenizers.special_tokens import (
     START_ID,
     UNKNOWN_ID,
     checked_ids,
+    checked_text,
     without_control_characters,
 )
 
@@ -87,8 +88,7 @@ class MarianTokenizer:
                 does not have, although it has others.
         """
         tokens, rests = [], []
-        for text in texts:
-            _check_text(text)
+        for text in map(checked_text, texts):
             token = LANGUAGE_TOKEN.match(text)
             tokens.append([] if token is None else [self._language(token[0])])
             rests.append(text[token.end() if token else 0 :])
@@ -180,14 +180,6 @@ def tokenize_with(texts, sentencepiece, table):
     ids = pieces.with_flat_values(table.lookup(pieces.flat_values))
     first = tf.ragged.boolean_mask(table.lookup(token)[:, None], begins[:, None])
     return tf.concat([first, ids], axis=1)
-
-
-def _check_text(text):
-    """Raises an error for lone surrogates, with which Python marks input that was not UTF-8."""
-    try:
-        text.encode("utf-8")
-    except UnicodeEncodeError as error:
-        raise UserError(f"The text {quoted(text, 60)} is not valid UTF-8. Save or type it as UTF-8.") from error
 
 
 def _check_vocabulary(vocabulary):

@@ -18,6 +18,7 @@ from keras_attention.tokenizers.special_tokens import (
     SPECIAL_PIECES,
     START_ID,
     UNKNOWN_ID,
+    checked_text,
     control_character,
     without_control_characters,
 )
@@ -161,9 +162,7 @@ class SentencePieceTokenizer:
         """
         if not 0.0 <= dropout < 1.0:
             raise ValueError(f"`dropout` must be in [0, 1). Received: dropout={dropout}")
-        texts = list(texts)
-        for text in texts:
-            _check_text(text)
+        texts = [checked_text(text) for text in texts]
         if dropout:
             encoded = self._encode_with_dropout(texts, dropout, seed)
         elif len(texts) < FEW_TEXTS:
@@ -229,14 +228,6 @@ class SentencePieceTokenizer:
 def _integers(ids):
     """Returns a list of int, from any sequence, array or tensor of ids."""
     return np.asarray(ids, dtype=np.int64).tolist()
-
-
-def _check_text(text):
-    """Raises an error for lone surrogates, with which Python marks input that was not UTF-8."""
-    try:
-        text.encode("utf-8")
-    except UnicodeEncodeError as error:
-        raise UserError(f"The text {quoted(text, 60)} is not valid UTF-8. Save or type it as UTF-8.") from error
 
 
 def _reason(error):

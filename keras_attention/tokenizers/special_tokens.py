@@ -5,6 +5,8 @@ from collections.abc import Iterable
 
 import numpy as np
 
+from keras_attention.support.errors import UserError, quoted
+
 PAD_ID = 0
 UNKNOWN_ID = 1
 START_ID = 2
@@ -30,6 +32,15 @@ def control_character(text):
 def without_control_characters(text):
     """The text with each control character replaced by a blank."""
     return _CONTROL.sub(" ", text)
+
+
+def checked_text(text: str) -> str:
+    """The text; raises UserError for lone surrogates, with which Python marks input that was not UTF-8."""
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise UserError(f"The text {quoted(text, 60)} is not valid UTF-8. Save or type it as UTF-8.") from error
+    return text
 
 
 def checked_ids(ids: Iterable, vocabulary_size: int) -> list[int]:
