@@ -13,6 +13,7 @@ canvas of the test.
 """
 
 import functools
+import math
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -23,6 +24,7 @@ with silent_libraries():
     from keras import ops
 
 from keras_attention.cli.main import run_recipe
+from keras_attention.data.batches import check_tokens_at_once
 from keras_attention.data.drawn_batches import DrawnBatches
 from keras_attention.data.images.caption_data import DIGIT_SETS, load_caption_data
 from keras_attention.inputs.image import ImageInput
@@ -115,6 +117,7 @@ def main(arguments=None):
     sizes = {"vocabulary_size": tokenizer.vocabulary_size, "input_size": data.size}
     model = AttentionCaptioner(**settings | sizes)
     model.build()
+    check_tokens_at_once(config.rows_per_batch, length * math.prod(model.grid), config.accumulate, "attention weights")
     if start:
         take_weights(model, start.model)
     if scored := keras.backend.backend() == "tensorflow":

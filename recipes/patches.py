@@ -22,6 +22,7 @@ with silent_libraries():
     import keras
 
 from keras_attention.cli.main import run_recipe
+from keras_attention.data.batches import check_tokens_at_once
 from keras_attention.data.images.image_batches import ImageBatches, usual_augmentation
 from keras_attention.data.images.labelled_images import SETS, load_image_data, some_of_each
 from keras_attention.data.images.masked_patches import MaskedPatches
@@ -116,13 +117,15 @@ def main(arguments=None):
     sizes = {"input_size": size, "patch_size": usual_patch_size(size, config.patch_size)}
     model = PatchClassifier(len(data.label_names), **settings | sizes)
     model.build()
+    num_patches = model.positions.embeddings.shape[0]
+    check_tokens_at_once(config.rows_per_batch, num_patches, config.accumulate, "patches")
     if start:
         take_weights(model, start.model)
     network, objective = model, functools.partial(loss, label_smoothing=config.label_smoothing)
     if config.pretrain:
         network, objective = PatchPretrainer(model), patch_loss
         network.build()
-        batches = MaskedPatches(batches, model.positions.embeddings.shape[0], config.masked)
+        batches = MaskedPatches(batches, num_patches, config.masked)
     if scored := keras.backend.backend() == "tensorflow":
         from keras_attention.publishing import image_entries
 

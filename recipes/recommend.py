@@ -18,6 +18,7 @@ with silent_libraries():
     import keras
 
 from keras_attention.cli.main import run_recipe
+from keras_attention.data.batches import check_tokens_at_once
 from keras_attention.data.clicks.history_batches import NUM_AGES, HistoryBatches, split_by_time
 from keras_attention.data.clicks.interactions import generate_interactions, read_interactions, read_movielens
 from keras_attention.models.behavior_sequence import CHOICES, BehaviorSequenceTransformer
@@ -79,6 +80,7 @@ def main(arguments=None):
     out = config.folder("recommend_movielens" if config.data_dir else "recommend")
     session = Session.start(config, out, unit="targets", check_out=check_recommender)
     config, data = session.config, read(session.config)
+    check_tokens_at_once(config.rows_per_batch, config.history + 1, config.accumulate, "items")
     claim_entry(session.out, config.overwrite, check_recommender)
     learnt, held = split_by_time(data, validation=config.choose)
     # "item_ids", "answers" and "ages" (B, L), "categories" (B, L, C), "profile" (B, P), "labels" (B,)

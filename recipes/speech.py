@@ -19,6 +19,7 @@ with silent_libraries():
     import keras
 
 from keras_attention.cli.main import run_recipe
+from keras_attention.data.batches import check_tokens_at_once
 from keras_attention.data.drawn_batches import DrawnBatches
 from keras_attention.data.sounds.spoken_strings import TONES, TRAINING, joined, load_speech_data
 from keras_attention.inputs.sound import LOUDEST, SUFFIXES
@@ -35,6 +36,7 @@ from keras_attention.zoo.warm_start import load_start, start_settings, take_weig
 
 RATE, WINDOW, HOP = 8_000, 256, 80  # samples per second, of a frame, and from frame to frame
 FRAMES = 6_000  # of the longest recording: a minute
+SAMPLE = 32  # strings whose longest one tells the frames of a batch
 
 
 @dataclass(frozen=True)
@@ -94,6 +96,8 @@ def main(arguments=None):
     # and "target_ids" (B, T), the labels shifted to the right: each word is predicted from the true words before it.
     sizes = config.train_size, config.rows_per_batch, config.most_words + 1
     batches = DrawnBatches(draw, tokenizer.encode, *sizes, config.seed)
+    spectrograms, _ = draw(min(config.rows_per_batch, SAMPLE), [config.seed])
+    check_tokens_at_once(config.rows_per_batch, spectrograms.shape[1], config.accumulate, "frames")
     settings = {name: value for name, value in asdict(config).items() if name in SETTINGS}
     model = SpeechRecognizer(tokenizer.vocabulary_size, **settings)
     model.build()

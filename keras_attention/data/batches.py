@@ -10,16 +10,17 @@ from keras_attention.tokenizers.special_tokens import PAD_ID, START_ID
 MOST_TOKENS_AT_ONCE = 1 << 20
 
 
-def check_tokens_at_once(rows_per_batch, max_tokens, accumulate=1):
+def check_tokens_at_once(rows_per_batch, max_tokens, accumulate=1, unit="tokens"):
     """Raises UserError for a batch that fits into no memory, where the system would kill the training.
 
     Args:
         rows_per_batch, max_tokens: int > 0.
         accumulate: int > 0, the number of parts in which the batch is computed.
+        unit: str, what the positions of a row are.
     """
     if rows_per_batch * max_tokens > MOST_TOKENS_AT_ONCE * accumulate:
         raise UserError(
-            f"A batch of {rows_per_batch:,} rows of {max_tokens:,} tokens does not fit into memory. Lower "
+            f"A batch of {rows_per_batch:,} rows of {max_tokens:,} {unit} does not fit into memory. Lower "
             "--rows-per-batch, or raise --accumulate."
         )
 

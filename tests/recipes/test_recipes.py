@@ -624,6 +624,17 @@ def test_sentences_longer_than_the_learned_positions_are_refused_before_the_trai
     assert message in complains(*words, "--max-length=7")
 
 
+@pytest.mark.parametrize(
+    ("name", "row"),
+    [("captions", "720 attention weights"), ("patches", "16 patches"), ("speech", "frames"), ("recommend", "6 items")],
+)
+def test_batches_that_fit_into_no_memory_are_refused_before_the_training(name, row, complains):
+    """The system killed the training."""
+    message = complains(TRANSLATION.with_name(f"{name}.py"), "--smoke", "--rows-per-batch=1000000000")
+    assert "A batch of 1,000,000,000 rows of " in message
+    assert f"{row} does not fit into memory. Lower --rows-per-batch, or raise --accumulate." in message
+
+
 def train_on_jax(path, *flags):
     """Runs a recipe in a process that has JAX and no TensorFlow."""
     program = "import runpy, sys; sys.modules['tensorflow'] = None; sys.argv = sys.argv[1:]; "
