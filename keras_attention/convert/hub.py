@@ -16,7 +16,7 @@ from keras_attention.convert.hub_files import (
     first_line,
     read_answer,
 )
-from keras_attention.convert.published_settings import MAX_JSON_BYTES, Fields, model_settings
+from keras_attention.convert.published_settings import MAX_JSON_BYTES, MAX_WEIGHTS, Fields, model_settings
 from keras_attention.convert.sentence_vectors import VECTOR_FILES
 from keras_attention.support.atomic_files import locked, whole_file
 from keras_attention.support.compile_cache import cache_root
@@ -51,7 +51,6 @@ BYTE_PIECES = (
     {"vocab.json": 32 * MEGABYTE, "merges.txt": 32 * MEGABYTE},
 )
 MARIAN_PIECES = (dict.fromkeys(("vocab.json", "source.spm", "target.spm"), 32 * MEGABYTE),)
-MAX_WEIGHTS = 1 << 31
 WORD = re.compile(r"[\w.+ -]{1,39}", re.ASCII)  # a licence or a language that goes into a card
 
 

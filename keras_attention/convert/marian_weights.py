@@ -5,7 +5,7 @@ import re
 import h5py
 import numpy as np
 
-from keras_attention.convert.published_settings import MAX_LENGTH
+from keras_attention.convert.published_settings import MAX_LENGTH, MAX_WEIGHTS
 from keras_attention.convert.published_weights import SafetensorsFile, check_shapes, tensor_file
 from keras_attention.support.errors import UserError, quoted
 
@@ -133,10 +133,13 @@ def sinusoids(length, width):
 
 
 def _weights_file(folder):
-    """model.safetensors if there is one, otherwise tf_model.h5."""
-    if not (folder / "model.safetensors").is_file() and (folder / TensorflowFile.name).is_file():
-        return TensorflowFile(folder / TensorflowFile.name)
-    return SafetensorsFile(tensor_file(folder))
+    """model.safetensors if there is one, otherwise tf_model.h5; raises UserError for one larger than MAX_WEIGHTS."""
+    is_tensorflow = not (folder / "model.safetensors").is_file() and (folder / TensorflowFile.name).is_file()
+    path = folder / TensorflowFile.name if is_tensorflow else tensor_file(folder)
+    size = path.stat().st_size
+    if size > MAX_WEIGHTS:
+        raise UserError(f"{path} has {size:,} bytes. Supported: up to {MAX_WEIGHTS:,}")
+    return TensorflowFile(path) if is_tensorflow else SafetensorsFile(path)
 
 
 MAX_ITEMS = 20_000

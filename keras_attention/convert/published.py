@@ -16,7 +16,7 @@ from keras_attention.convert import hub
 from keras_attention.convert.hub import Fetched, published_cache
 from keras_attention.convert.hub_entries import fetch_entry, is_entry
 from keras_attention.convert.kaggle_files import fetched_kaggle_file
-from keras_attention.convert.published_settings import MAX_JSON_BYTES, Fields
+from keras_attention.convert.published_settings import MAX_JSON_BYTES, MAX_WEIGHTS, Fields
 from keras_attention.support.child_process import package_command, package_environment
 from keras_attention.support.errors import UserError, one_line, quoted
 
@@ -27,7 +27,7 @@ PRESET = {
     "config.json": MAX_JSON_BYTES,
     "tokenizer.json": MAX_JSON_BYTES,
     "assets/tokenizer/vocabulary.txt": hub.MAX_VOCABULARY_FILE,
-    "model.weights.h5": hub.MAX_WEIGHTS,
+    "model.weights.h5": MAX_WEIGHTS,
 }
 
 

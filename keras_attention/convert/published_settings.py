@@ -61,6 +61,7 @@ class Converted(NamedTuple):
 
 
 MAX_JSON_BYTES = 2 * 1024 * 1024
+MAX_WEIGHTS = 1 << 31  # bytes
 
 
 def read_json(path, most=MAX_JSON_BYTES):

@@ -248,6 +248,10 @@ FILES = {
     "deep JSON": (lambda folder: (folder / "vocab.json").write_text("[" * 100_000), "not valid JSON"),
     "an empty piece": (lambda folder: rename(folder, 50, ""), "Piece .* must be a text of 1 to 1024 characters"),
     "no unknown piece": (lambda folder: rename(folder, 1, "x"), "lacks the piece <unk>"),
+    "large weights": (
+        lambda folder: os.truncate(folder / WEIGHTS, (1 << 31) + 7),
+        "2,147,483,655 bytes. Supported: up to",
+    ),
     "no weights": (lambda folder: (folder / WEIGHTS).unlink(), "lacks model.safetensors"),
 }
 
