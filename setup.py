@@ -111,6 +111,7 @@ setup(
             *CJK,
             *CTRANSLATE2,
             *SEARCH,
+            "crossplane>=0.5.8",  # reads configurations of nginx
             "hypothesis>=6.170",
             "jax>=0.10",
             "pyright>=1.1.414",

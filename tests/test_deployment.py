@@ -18,6 +18,7 @@ import urllib.request
 from pathlib import Path
 from typing import NamedTuple
 
+import crossplane
 import pytest
 import yaml
 from doc_pages import PAGES, ROOT, blocks
@@ -167,11 +168,43 @@ def test_systemd_finds_nothing_wrong_with_the_unit(tmp_path):
     assert complaints == []
 
 
+def of_nginx():
+    """The configuration of nginx of the page."""
+    (text,) = (text for language, text in blocks("deploy.md") if language == "nginx")
+    return text
+
+
+def errors_of_nginx(path, text):
+    """The errors of a configuration, by nginx's own reader, which needs no nginx."""
+    path.write_text(f"events {{}}\nhttp {{\n{text}}}\n")
+    return [error["error"] for error in crossplane.parse(str(path), strict=True)["errors"]]
+
+
+def test_the_configuration_of_nginx_has_known_directives_at_their_places(tmp_path):
+    assert errors_of_nginx(tmp_path / "nginx.conf", of_nginx()) == []
+    assert f"proxy_pass http://127.0.0.1:{PORT};" in of_nginx()
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("proxy_buffering", "proxy_bufering", 'unknown directive "proxy_bufering"'),
+        ("buffering off;", "buffering of;", 'invalid value "of" in "proxy_buffering" directive'),
+        ("deny all; }", "deny all;", 'expecting "}"'),
+        ("server_name site.example", "server_name", 'invalid number of arguments in "server_name"'),
+        ("limit_req zone", "limit_req_zone zone", '"limit_req_zone" directive is not allowed here'),
+    ],
+)
+def test_a_wrong_configuration_of_nginx_is_found(old, new, message, tmp_path):
+    (error,) = errors_of_nginx(tmp_path / "nginx.conf", of_nginx().replace(old, new))
+    assert message in error
+
+
 @pytest.mark.slow
 @pytest.mark.skipif(not shutil.which("nginx"), reason="There is no nginx.")
 def test_nginx_passes_requests_on(zoo, tmp_path):
     """The configuration of the page, with plain HTTP at a free port."""
-    (text,) = (text for language, text in blocks("deploy.md") if language == "nginx")
+    text = of_nginx()
     with contextlib.closing(socket.create_server(("127.0.0.1", 0))) as free:
         port = free.getsockname()[1]
     flags = ["--model", "tiny", "--allow-host", "site.example"]
