@@ -193,10 +193,11 @@ def with_linear_start(prepared, settings, notify, plan_file=None, resume=False):
         Prepared.
     """
     began = time.perf_counter()
-    notify("Computing the encoder's vectors of all rows, then logistic regression on them ...")
+    vectors_name = "static vectors" if settings.quick else "the encoder's vectors"
+    notify(f"Computing {vectors_name} of all rows, then logistic regression on them ...")
     vectors, seconds = vectors_of_rows(prepared)
     name, score, weighted = _fit_starting_head(prepared, settings, vectors, notify)
-    message = f"Logistic regression on the encoder's vectors: {name} {score:.1f} on the validation."
+    message = f"Logistic regression on {vectors_name}: {name} {score:.1f} on the validation."
     notify(message if settings.quick else f"{message} Fine-tuning starts there.")
     if settings.quick:
         minutes = (time.perf_counter() - began) / 60

@@ -174,6 +174,7 @@ def _fitting_the_task(settings, task, pairs):
 def _network(start, rows, settings, continued, make_model, notify):
     """The network and its tokenizer: that of the start with its head if training continues, else with a new head."""
     if settings.quick:
+        notify("The encoder computes a static vector for each piece of its vocabulary ...")
         return static_classifier(start, rows.num_labels, rows.pairs and settings.pairs != "joint")
     if continued:
         notify("The start has the same labels. Training continues with its output layer (--linear-start: a new one).")

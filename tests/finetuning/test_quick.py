@@ -65,6 +65,10 @@ def test_learns_in_seconds_from_python(start, kind):
     finetuned = finetune_classifier(examples(kind, 90), None, start, SETTINGS, **{**QUIET, "notify": messages.append})
     assert isinstance(finetuned.classifier.model, StaticVectorClassifier)
     assert finetuned.result.steps == 0
+    assert any("computes a static vector for each piece" in line for line in messages)
+    told = [line for line in messages if "logistic regression on" in line.lower()]
+    assert told[0].startswith("Computing static vectors of all rows, then logistic regression")
+    assert told[1].startswith("Logistic regression on static vectors: ")
     assert not any("Fine-tuning" in line or "min." in line for line in messages)
     assert [name for name, *_ in finetuned.candidates][0] == "logistic regression on static vectors"
     test = examples(kind, 31)
