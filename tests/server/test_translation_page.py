@@ -76,6 +76,16 @@ def test_the_page_leads_with_translation_and_detects_the_language(page, models):
     assert (selected(page, "from"), selected(page, "model")) == ("Detect language", "b_de_en")
 
 
+def test_a_translation_keeps_the_line_breaks_of_the_text(page, models):
+    choose(page, "dates")
+    choose(page, "a_en_de")
+    text = f"{ENGLISH[0]}\n\n{ENGLISH[1]}"
+    write(page, text)
+    until(page, lambda: answers(page) == best(models, "a_en_de", text), "an answer")
+    shown = page.find_element("css selector", "#answers .what").text
+    assert [len(line) > 0 for line in shown.split("\n")] == [True, False, True]
+
+
 def test_a_language_that_was_assumed_is_not_called_detected(page):
     choose(page, "dates")
     choose(page, "a_en_de")
