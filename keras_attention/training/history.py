@@ -339,10 +339,12 @@ def run_facts():
     commit = _git(folder, "rev-parse", "--short=12", "HEAD") or "unknown"
     if _git(folder, "status", "--porcelain", "--untracked-files=no"):
         commit += "+changes"
-    name = os.path.relpath(script) if script.exists() else script.name
+    program = ["python", os.path.relpath(script) if script.exists() else script.name]
+    if script.suffix != ".py":  # a command on the PATH; where it is installed is of no use to others
+        program = [script.name]
     cores = available_cores()
     return {
-        "command": shlex.join(["python", name, *map(without_folders, sys.argv[1:])]),
+        "command": shlex.join([*program, *map(without_folders, sys.argv[1:])]),
         "commit": commit,
         "hardware": f"{cores} core{'s' * (cores > 1)} of {_processor()}",
     }

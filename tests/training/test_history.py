@@ -144,3 +144,11 @@ def test_facts_name_command_commit_and_machine(monkeypatch, tmp_path):
     assert facts["command"] == "python train.py --epochs 3 --data_dir=pairs b.tsv"
     assert facts["commit"] == "unknown"
     assert re.match(r"1 core of |\d+ cores of ", facts["hardware"])
+
+
+def test_facts_name_an_installed_command_without_its_folder(monkeypatch, tmp_path):
+    command = tmp_path / "bin" / "keras-attention"
+    command.parent.mkdir()
+    command.touch()
+    monkeypatch.setattr(sys, "argv", [str(command), "finetune", "reviews.csv"])
+    assert run_facts()["command"] == "keras-attention finetune reviews.csv"
