@@ -1,10 +1,11 @@
 """`keras-attention finetune`: trains a classifier on a table of texts and labels, or on a folder of files."""
 
+import shlex
 from dataclasses import replace
 from pathlib import Path
 
 from keras_attention.catalog.common import LANGUAGE
-from keras_attention.cli.io.terminal import print_json, safe, silent_libraries
+from keras_attention.cli.io.terminal import command_line, print_json, safe, silent_libraries
 from keras_attention.finetuning.settings import FinetuneSettings, check_settings, check_share
 from keras_attention.support.errors import UserError
 from keras_attention.zoo.registry import check_free, claim_entry
@@ -94,8 +95,8 @@ def finetune(arguments):
         print(safe(report_text(report), keep="\n"))
     example = "$'first text\\tsecond text'" if arguments.text_b else '"some text"'
     if start.reads_files:
-        example = out / f"example_1{finetuned.classifier.input.example_suffix}"
-    notify(f"Saved to {out}. Try: keras-attention classify --model {out} {example}")
+        example = shlex.quote(str(out / f"example_1{finetuned.classifier.input.example_suffix}"))
+    notify(f"Saved to {out}. Try: {command_line('classify', out)} {example}")
 
 
 def _check_columns(arguments, folder):
@@ -112,6 +113,8 @@ def _check_columns(arguments, folder):
                 raise UserError(f"--{name.replace('_', '-')} is for tables of texts. Series have --label alone.")
     else:
         if missing := [f"--{name}" for name in ("text", "label") if getattr(arguments, name) is None]:
+            if not Path(arguments.table).exists():  # perhaps a folder was meant, which needs no columns
+                raise UserError(f"{arguments.table} does not exist. Expected: a table, or a folder of files.")
             raise UserError(f"The following arguments are required for a table: {', '.join(missing)}")
         if arguments.kind:
             raise UserError(

@@ -184,6 +184,14 @@ def test_a_table_needs_columns(tmp_path, capsys):
         assert message in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("flags", [(), ("--kind", "images")])
+def test_a_missing_folder_is_named(tmp_path, capsys, flags):
+    assert main(["finetune", str(tmp_path / "digits"), *flags, "--out", str(tmp_path / "mine")]) == 2
+    err = capsys.readouterr().err
+    assert f"{tmp_path / 'digits'} does not exist. Expected: a table, or a folder of files" in err
+    assert len(err.splitlines()) == 1
+
+
 def test_damaged_files_are_named_or_skipped(tmp_path, capsys):
     folder = write_pictures(tmp_path / "digits", range(30))
     damaged = tmp_path / "digits" / "digit 1" / "1.png"

@@ -1,6 +1,7 @@
 """`finetune --quick`: static vectors of an encoder, logistic regression and words, as an entry like any other."""
 
 import json
+import shlex
 import urllib.request
 
 import numpy as np
@@ -77,6 +78,17 @@ def test_learns_in_seconds_from_python(start, kind):
         assert answers == test.labels
     else:
         assert np.corrcoef(answers, [float(label) for label in test.labels])[0, 1] > 0.9
+
+
+@pytest.mark.slow
+def test_the_command_that_is_proposed_can_be_copied(start, tmp_path, capsys):
+    table = write_csv(tmp_path / "train.csv", examples("binary", 31))
+    out = str(tmp_path / "my model")
+    flags = ["--text", "review", "--label", "mood", "--from", str(start), "--quick", "--out", out]
+    assert main(["finetune", table, *flags]) == 0
+    *_, last = capsys.readouterr().out.splitlines()
+    words = shlex.split(last.partition("Try: ")[2])
+    assert words == ["keras-attention", "classify", "--model", out, "some text"]
 
 
 @pytest.mark.slow
