@@ -43,7 +43,26 @@ TEMPLATES = {
     "emoji": "I love you {}|The food {} was good.|{} Good morning!|We won the game {}!",
     "given name": "Hello {}, how are you?|Dear {}, I hope you are well.|Thank you, {}.|My name is {}.|"
     "I met {} yesterday.|{} is my best friend.|Kind regards, {}|Do you know {}?",
+    "name with a title": "Dear {}, I hope you are well.|{} called yesterday.|Is {} at home?|I met {} in Rome.|"
+    "Please ask {} for help.|We have to wait for {}.|{}'s car is blue.|I would like to speak to {}.",
 }
+SURNAMES = [
+    "Smith",
+    "Brown",
+    "Young",
+    "Baker",
+    "Wright",
+    "Müller",
+    "Schneider",
+    "Fischer",
+    "Weber",
+    "Krüger",
+    "Dubois",
+    "Leroy",
+    "Garcia",
+    "Nguyen",
+    "O'Neil",
+]
 PER_KIND = 25
 
 
@@ -72,6 +91,7 @@ def sentences(seed=0):
         "tag": str,
         "emoji": lambda: draw.choice(["😀😍🎉👍🏽", "❤️", "👨\u200d👩\u200d👧", "🇩🇪", "🍎", "🚀", "☀️"]),
         "given name": lambda: draw.choice(GIVEN_NAMES),
+        "name with a title": lambda: f"{draw.choice(['Mr', 'Mr.', 'Mrs', 'Ms.', 'Dr.'])} {draw.choice(SURNAMES)}",
     }
     return [
         (kind, template.format(*(items[kind]() for _ in range(template.count("{}")))))

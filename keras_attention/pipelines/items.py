@@ -21,7 +21,14 @@ from keras_attention.pipelines.search.amounts import (
     powers_differ,
     units_differ,
 )
-from keras_attention.pipelines.search.given_names import GIVEN_NAME, LANGUAGES, given_name_missing
+from keras_attention.pipelines.search.given_names import LANGUAGES, given_name, given_name_missing
+from keras_attention.pipelines.search.titled_names import (
+    in_answers,
+    placed,
+    stand_ins,
+    titled_name,
+    titled_name_missing,
+)
 
 EMOJI = (
     "[\U0001f1e6-\U0001f1ff]{2}"  # a flag
@@ -106,29 +113,33 @@ class Guard(NamedTuple):
         """The text for a search, and the stand-ins in it.
 
         Args:
-            attempt: int >= 0. In the first, only addresses and placeholders have stand-ins; later, given names, numbers
-                and amounts such as €20 have, too, and from the third attempt on amounts with a word, such as 20 euros.
+            attempt: int >= 0. In the first, only addresses, placeholders and names with a title have stand-ins; later,
+                given names, numbers and amounts such as €20 have, too, and from the third attempt on amounts with a
+                word, such as 20 euros.
 
         Returns:
             Mask, or None if there are more items than stand-ins.
         """
-        pairs, waiting = [], {}
-        for kind, names in STAND_INS.items():
-            turn = attempt % len(names)
-            waiting[kind] = [name for name in names[turn:] + names[:turn] if name not in self.plain]
+        pairs = []
 
-        def replace(match):
-            item = amount_in_answers(match[0], *self.languages) if match.groupdict().get("amount") else match[0]
-            kind = "number" if match["name"] is match["given"] is None else "name"
-            if match["name"] is None and attempt == 0:
-                return item
-            pairs.append((waiting[kind].pop(0), item))
+        def replaced(item, names):
+            turn, used = attempt % len(names), {stand_in for stand_in, _ in pairs}
+            free = (name for name in names[turn:] + names[:turn] if name not in used and name not in self.plain)
+            pairs.append((next(free), item))
             return pairs[-1][0]
 
-        pattern = _name_or_number(self.names, keep_given_names(*self.languages), self._has_currency_words(attempt))
+        def replace(match):
+            if match["titled"]:
+                return replaced(in_answers(match[0], *self.languages), stand_ins(match[0], self.languages[0]))
+            item = amount_in_answers(match[0], *self.languages) if match.groupdict().get("amount") else match[0]
+            kind = "number" if match["name"] is match["given"] is None else "name"
+            return item if match["name"] is None and attempt == 0 else replaced(item, STAND_INS[kind])
+
+        people = language_of_people(*self.languages)
+        pattern = _name_or_number(self.names, people, self._has_currency_words(attempt))
         try:
             text = pattern.sub(replace, self.plain)
-        except IndexError:
+        except StopIteration:
             return None
         return Mask(text, pairs, pattern.sub(lambda match: joined(match[0]), self.plain) if pairs else self.plain)
 
@@ -145,7 +156,7 @@ class Guard(NamedTuple):
             )
         ]
         for (start, end), item in sorted(places, reverse=True):
-            answer = answer[:start] + item + answer[end:]
+            answer = placed(answer, start, end, item, self.languages[1])
         return answer
 
     def _has_currency_words(self, attempt):
@@ -179,7 +190,7 @@ def separated(text):
 def guard(sentence, names=None, languages=(None, None)):
     """The Guard of a sentence (str), of which further names (re.Pattern) stay; None if it has no items."""
     plain, marks = without_marks(sentence)
-    if not marks and not _name_or_number(names, keep_given_names(*languages)).search(plain):
+    if not marks and not _name_or_number(names, language_of_people(*languages)).search(plain):
         return None
     return Guard(sentence, *_with_per_words(plain, marks, languages[0]), names, languages)
 
@@ -196,17 +207,18 @@ def _with_per_words(plain, marks, language):
 
 
 @functools.lru_cache(maxsize=16)
-def _name_or_number(names, has_given_names, has_currency_words=False):
-    """The pattern of what has a stand-in. `names`: see `guard`."""
+def _name_or_number(names, language, has_currency_words=False):
+    """The pattern of what has a stand-in. `names`: see `guard`; `language`: see `language_of_people`."""
     name = NAME if names is None else f"{NAME}|{names.pattern}"
-    given = GIVEN_NAME if has_given_names else "(?!)"
+    given = given_name(language) if language else "(?!)"
     number = f"{AMOUNT_IN_WORDS}|{AMOUNT}" if has_currency_words else AMOUNT
-    return re.compile(f"(?P<name>{name})|(?P<given>{given})|{number}|{NUMBER.pattern}")
+    people = f"(?P<titled>{titled_name(language)})|(?P<given>{given})"
+    return re.compile(f"(?P<name>{name})|{people}|{number}|{NUMBER.pattern}")
 
 
-def keep_given_names(source_language, target_language):
-    """Whether given names stay as they are between two languages, codes such as "en" or None."""
-    return source_language in LANGUAGES and target_language in LANGUAGES
+def language_of_people(source_language, target_language):
+    """The language in which the names of people are looked for, a code; None if they may change, as in Russian."""
+    return source_language if {source_language, target_language} <= set(LANGUAGES) else None
 
 
 def names_differ(source, answer, names):
@@ -257,7 +269,8 @@ def difference(source, answer, source_language=None, target_language=None):
         return "numbers"
     if names != other_names or currency_differs(priced, answer, target_language):
         return "items"
-    if keep_given_names(source_language, target_language) and given_name_missing(source, answer):
+    people = language_of_people(source_language, target_language)
+    if people and (given_name_missing(source, answer, people) or titled_name_missing(source, answer, people)):
         return "items"
     return "items" if units_differ(source, answer, source_language, target_language) else None
 

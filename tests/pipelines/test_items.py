@@ -5,7 +5,7 @@ import re
 import numpy as np
 import pytest
 
-from keras_attention.pipelines.items import ATTEMPTS, difference, guard, without_marks
+from keras_attention.pipelines.items import ATTEMPTS, Guard, difference, guard, without_marks
 from keras_attention.pipelines.marks import alignment_pairs, with_marks, word_alignment
 from keras_attention.pipelines.search.given_names import GIVEN_NAMES, given_name_missing
 from keras_attention.pipelines.search.guarded_search import guarded_answers
@@ -396,20 +396,85 @@ def test_a_stand_in_is_not_looked_for_within_words():
 
 
 @pytest.mark.parametrize(
-    ("source", "answer", "missing"),
+    ("language", "source", "answer", "missing"),
     [
-        ("Anna's brother knows Tom.", "Annas Bruder kennt Tom.", False),
-        ("Danke, Tom. Wie geht es dir?", "thanks tom. how are you?", False),
-        ("J'ai vu Julien.", "I saw Julia.", True),
-        ("Maria schläft.", "Mary is asleep.", False),
-        ("Wilhelm II visited Alexander the Great.", "Guillaume II a visité Alexandre le Grand.", False),
-        ("Tomorrow the Nilsson house is sold.", "Morgen wird das Haus verkauft.", False),
-        ("Tom and Nils are here.", "Tom ist hier.", True),
-        ("Tom eats tomatoes.", "Er isst Tomaten.", True),
+        ("en", "Anna's brother knows Tom.", "Annas Bruder kennt Tom.", False),
+        ("de", "Danke, Tom. Wie geht es dir?", "thanks tom. how are you?", False),
+        ("fr", "J'ai vu Julien.", "I saw Julia.", True),
+        ("de", "Maria schläft.", "Mary is asleep.", False),
+        ("en", "Wilhelm II visited Alexander the Great.", "Guillaume II a visité Alexandre le Grand.", False),
+        ("en", "Tomorrow the Nilsson house is sold.", "Morgen wird das Haus verkauft.", False),
+        ("en", "Tom and Nils are here.", "Tom ist hier.", True),
+        ("en", "Tom eats tomatoes.", "Er isst Tomaten.", True),
+        ("en", "Anna Wright is my boss.", "Anna Wort ist meine Chefin.", True),
+        ("en", "I saw Tom Monday.", "Ich habe Tom am Montag gesehen.", False),
+        ("en", "He got the Richard Harris Award.", "Er bekam den Preis von Richard Harris.", False),
+        ("de", "Anna Koch ist da.", "Anna cook is here.", True),
+        ("de", "Viele Grüße, Peter Schulz", "Best regards, Peter", True),
+        ("de", "Gestern hat Anna Kuchen gebacken.", "Anna baked a cake yesterday.", False),
+        ("fr", "Anna Petit est là.", "Anna is here.", True),
     ],
 )
-def test_given_names_that_are_missing(source, answer, missing):
-    assert given_name_missing(source, answer) == missing
+def test_given_names_that_are_missing(language, source, answer, missing):
+    assert given_name_missing(source, answer, language) == missing
+
+
+@pytest.mark.parametrize(
+    ("languages", "source", "read", "answer"),
+    [
+        (("en", "de"), "Is Mrs. Weber at home?", "Is Julia at home?", "Is Frau Weber at home?"),
+        (("en", "de"), "Did Mr Smith's wife call?", "Did Tom's wife call?", "Did Herr Smith's wife call?"),
+        (("en", "de"), "I met Dr. J. R. O'Neil-Lee.", "I met Tom.", "I met Dr. J. R. O'Neil-Lee."),
+        (("en", "fr"), "Mr and Mrs Brown came.", "Tom and Julia came.", "M. and Mme Brown came."),
+        (("de", "en"), "Liebe Frau Angela Merkel, danke.", "Liebe Julia, danke.", "Liebe Ms. Angela Merkel, danke."),
+        (("de", "en"), "Frau Dr. von der Leyen kommt.", "Julia kommt.", "Dr. von der Leyen kommt."),
+        (("de", "en"), "Hat Herr Weber Kinder?", "Hat Tom Kinder?", "Hat Mr. Weber Kinder?"),
+        (("fr", "en"), "Bonjour, docteur Young.", "Bonjour, Tom.", "Bonjour, Dr. Young."),
+    ],
+)
+def test_a_name_with_a_title_is_kept_and_gets_the_title_of_the_other_language(languages, source, read, answer):
+    guarded = guard(source, languages=languages)
+    mask = guarded.masked(0)
+    assert (mask.text, guarded.restored(mask.text, mask.pairs)) == (read, answer)
+
+
+@pytest.mark.parametrize(
+    ("language", "text"),
+    [
+        ("en", "Thank you, Mr President."),
+        ("de", "Jede Frau Angst haben lassen, Herr Präsident."),
+        ("de", "Die Frau Weber kennt."),
+        ("fr", "Monsieur le Président, le docteur Leroy est là."),
+    ],
+)
+def test_what_is_no_name_with_a_title(language, text):
+    assert guard(text, languages=(language, "en" if language != "en" else "de")) is None
+
+
+@pytest.mark.parametrize(
+    ("language", "answer", "item", "placed"),
+    [
+        ("de", "Ich habe einen Termin bei Tom.", "Herr Weber", "Ich habe einen Termin bei Herrn Weber."),
+        ("de", "Ich kenne Tom.", "Herr Weber", "Ich kenne Herrn Weber."),
+        ("de", "Kennen Sie Tom?", "Herr Weber", "Kennen Sie Herrn Weber?"),
+        ("de", "Das ist Tom, und ich bin Anna.", "Herr Weber", "Das ist Herr Weber, und ich bin Anna."),
+        ("de", "Gestern hat Tom angerufen.", "Herr Weber", "Gestern hat Herr Weber angerufen."),
+        ("fr", "Bonjour, Tom.", "M. Weber", "Bonjour, Monsieur Weber."),
+        ("fr", "J'ai vu Tom hier.", "M. Weber", "J'ai vu M. Weber hier."),
+        ("fr", "Tom a parlé.", "Dr Weber", "Le Dr Weber a parlé."),
+        ("fr", "Je parle à Tom.", "Dr Weber", "Je parle au Dr Weber."),
+        ("fr", "La voiture de Tom est là.", "Pr Weber", "La voiture du Pr Weber est là."),
+        ("en", "I saw Tom.", "Dr. Weber", "I saw Dr. Weber."),
+    ],
+)
+def test_forms_of_titles(language, answer, item, placed):
+    assert Guard("", "", [], languages=("en", language)).restored(answer, [("Tom", item)]) == placed
+
+
+def test_a_lost_surname_is_doubted():
+    assert difference("Ist Frau Castros Haus groß?", "Is Ms. Castro's house big?", "de", "en") is None
+    assert difference("Ist Frau Weber da?", "Is Mrs We there?", "de", "en") == "items"
+    assert difference("J'ai vu le docteur Martin.", "I saw the doctor.", "fr", "en") == "items"
 
 
 def test_given_names_are_kept_between_three_languages_only():

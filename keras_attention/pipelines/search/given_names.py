@@ -1,6 +1,7 @@
-"""Given names, which translations keep. Models of everyday sentences sometimes drop them, as from a greeting."""
+"""Given names, perhaps with a surname, which translations keep. Models of everyday sentences often change them."""
 
 import re
+from functools import cache
 
 LANGUAGES = ("de", "en", "fr")
 # Frequent names that are spelt alike in these languages and are none of their words.
@@ -43,15 +44,43 @@ Volker Walter Waltraud Wendy Werner Wilhelm Wolfgang Xavier Yannick Yasmin Yuri 
 """
 GIVEN_NAMES = _NAMES.split()
 EXCHANGED = {"Maria", "Marie", "Mary"}  # human translators of everyday sentences take one for the other
-# Rulers, such as Wilhelm II and Alexander the Great, have other names in other languages.
-GIVEN_NAME = rf"(?<!\w)(?:{'|'.join(GIVEN_NAMES)})(?!\w|\s+(?:[IVX]+|the|der|die|le|la)\b)"
-_PATTERN = re.compile(GIVEN_NAME)
+NAMES = "|".join(GIVEN_NAMES)
+# A surname such as O'Neil or Smith-Jones, or an initial before it.
+CAPITALIZED = r"(?:[A-ZÀ-ÖØ-Þ]['’])?[A-ZÀ-ÖØ-Þ](?:[^\W\d_]+|\.(?=\s[A-ZÀ-ÖØ-Þ]))(?:[-'’][A-ZÀ-ÖØ-Þ][^\W\d_]+)*"
+_DAYS = {
+    "en": "Monday|Tuesday|Wednesday|Thursday|Friday|Saturday|Sunday|January|February|March|April|May|June|July|August|"
+    "September|October|November|December|Christmas|Easter",
+    "fr": "Dieu|Noël",
+}
 
 
-def given_name_missing(source, answer):
-    """Whether a given name of a source is not in its translation, perhaps with an "s" or in small letters."""
-    answer = answer.lower()
+@cache
+def given_name(language):
+    """The pattern (str) of a given name, with the surname behind it; without groups.
+
+    Rulers, such as Wilhelm II and Alexander the Great, have other names in other languages. In German, where all nouns
+    have capitals, a surname is one only in two words that stand alone, or begin a sentence with a small word behind.
+
+    Args:
+        language: str, one of `LANGUAGES`.
+    """
+    surname = rf"(?:[A-Z]\.\s)?{CAPITALIZED}(?![^\W\d_]|\s[A-Z])"  # not "Richard Harris Award"
+    if language == "de":
+        both = rf"(?:(?<=,\s)|(?:\A\s*)(?<!\w))(?:{NAMES})\s{CAPITALIZED}(?=\s*[.,!?]?\s*\Z|\s[a-zäöü])"
+    else:
+        both = rf"(?<!\w)(?:{NAMES})\s(?!(?:{_DAYS[language]}|[IVX]+)\b){surname}"
+    return rf"{both}|(?<!\w)(?:{NAMES})(?!\w|\s+(?:[IVX]+|the|der|die|le|la)\b)"
+
+
+def given_name_missing(source, answer, language):
+    """Whether a given name of a source, in `language`, is not in its translation, or the surname behind it is not.
+
+    The translation may have an "s" behind it, or small letters.
+    """
+    names = {word for name in re.findall(given_name(language), source) for word in name.split()}
     return any(
-        not re.search(rf"(?<!\w)(?:{'|'.join(EXCHANGED) if name in EXCHANGED else name})s?(?!\w)".lower(), answer)
-        for name in set(_PATTERN.findall(source))
+        not re.search(
+            rf"(?<!\w)(?:{'|'.join(EXCHANGED) if name in EXCHANGED else re.escape(name)})s?(?!\w)", answer, re.I
+        )
+        for name in names
     )
