@@ -218,6 +218,21 @@ def test_the_words_of_a_sentence_with_a_line_break_are_found_at_their_places(pag
     assert page.execute_async_script(BROKEN) == [f"“{word}”" for word in words]
 
 
+BUSY = """
+const [message, done] = arguments, of = fetch;
+let asked = 0;
+const busy = { status: 503, headers: new Headers(), json: async () => ({ error: message }) };
+window.fetch = async () => asked++ ? { ok: true } : busy;
+respond("/v1/translate").then(() => { window.fetch = of; done($("status").textContent); });
+"""
+
+
+@pytest.mark.parametrize("message", ["No answer. Try again.", "No answer. Try again: try again later."])
+def test_a_busy_server_is_asked_again_and_the_page_says_so_in_one_sentence(page, message):
+    end = "No answer. Try again: asking again by itself ..."
+    assert page.execute_async_script(BUSY, message) == end
+
+
 def test_terms_are_read_up_to_their_first_sign_and_unfinished_ones_are_left_out(page):
     page.execute_script(
         "$('terms').value = arguments[0]", "a=b = c\nbank =\n= Ufer\n =\n Anna \n__proto__ = x\n\nbig = "

@@ -16,7 +16,7 @@ async function respond(path, body, signal) {
     if (answer.status === 401) await newKey(sent, reason);
     else if (![429, 503].includes(answer.status)) throw new Error(reason);
     else {
-      showStatus(`${reason.replace(/: try again later\.?$/, "")}: asking again by itself ...`);
+      showStatus(`${reason.replace(/(: try again later)?\.?$/, "")}: asking again by itself ...`);
       await new Promise((go) => setTimeout(go, Math.max(RETRY_MS, 1000 * (answer.headers.get("retry-after") || 0))));
     }
     if (signal?.aborted) throw new DOMException("aborted", "AbortError");
