@@ -145,6 +145,27 @@ def test_a_word_ends_before_a_blank_or_a_sign():
     assert not any(actual[piece] for piece in ("n", "e", "<pad>", "<s>") if piece in actual and piece.isalnum())
 
 
+@pytest.mark.parametrize(
+    ("sentence", "allowed"),
+    [("A dog runs.", False), ("A dog runs!”", False), ("No. A dog runs.", True), ("3 dogs", True)],
+)
+def test_terms_stand_before_the_full_stop(sentence, allowed):
+    """The small models wrote their own word, a full stop and then the term: "... kam heute an. Rechnung."."""
+    tokenizer = translator().target_tokenizer
+    constraints = constrained_answers._constraints(translator(), sentence, "", ["Hund"])
+    progress = constraints.first()
+    stop = tokenizer.tokens(range(tokenizer.vocabulary_size)).index(".")
+    assert (constraints.after(progress, stop) is not None) == allowed
+    for token in tokenizer.encode(["Hund"])[0].tolist():
+        progress = constraints.after(progress, token)
+    assert constraints.after(progress, stop) is not None
+    dotted = constrained_answers._constraints(translator(), sentence, "Hund.", ["Hund."])
+    progress = dotted.first()
+    for token in tokenizer.encode(["Hund."])[0].tolist():  # of the prefix and of the term itself
+        progress = dotted.after(progress, token)
+    assert dotted.may_end(progress)
+
+
 def test_terms_are_whole_words_the_longest_first():
     terms = Terms({"bank": "Bank", "bank account": "Konto", "US": "USA"})
     assert terms.translations_in("My Bank  account, bank; banks us US bank-account") == ["Konto", "Bank", "USA", "Bank"]

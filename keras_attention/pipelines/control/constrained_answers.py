@@ -3,7 +3,7 @@
 import functools
 import re
 from collections import Counter
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -27,6 +27,8 @@ CHARACTERS_PER_TOKEN = 64  # of the limit of a prefix
 STEPS = 32  # the number of steps of a program is a multiple of it
 BEAM_SIZES = (16, 32)  # for searches with terms, beside the translator's own
 SEARCHED_AGAIN = (NUMBERS, ITEMS, PREFIX, TERMS)  # reasons for another attempt at a sentence with items
+# With one of these, a translation may have a full stop before its end, too: "am 3. März" for "on March 3".
+INNER_END, AT_THE_END = re.compile(r"[\d.!?\N{HORIZONTAL ELLIPSIS}]"), " .!?\N{HORIZONTAL ELLIPSIS}'\"’”»)"
 INSIDE_WORDS = "-'’_"  # signs after which a word goes on
 
 
@@ -204,7 +206,7 @@ def search_with_constraints(
     if settings["coverage_penalty"]:
         raise UserError("A search with a prefix or terms has no coverage penalty: leave out `coverage_penalty`.")
     (ids,), (truncated,) = translator.encode([sentence], settings["max_source_length"])
-    constraints = _constraints(translator, prefix, terms)
+    constraints = _constraints(translator, sentence, prefix, terms)
     beam_size = settings["beam_size"]
     if terms:
         needed = max(beam_size, 2 * (constraints.total + 1))
@@ -255,7 +257,25 @@ def _as_written(translator, answer, prefix):
     return answer._replace(text=prefix.strip() + answer.text[len(written) :])
 
 
-def _constraints(translator, prefix, terms):
+class OneSentence(Constraints):
+    """Constraints whose phrases stand before the sign that ends the sentence: "Rechnung", not "... heute an. Rechnung."
+
+    Args:
+        ends: bool array (V,), tokens that end a sentence.
+        constraints: those of `Constraints`.
+    """
+
+    def __init__(self, ends: np.ndarray, *constraints: Any):
+        super().__init__(*constraints)
+        self.ends = ends
+
+    def after(self, progress, token):
+        """See `Constraints.after`."""
+        is_early = progress.length >= len(self.prefix) and self.ends[token] and not self.may_end(progress)
+        return None if is_early and token not in self.wanted(progress) else super().after(progress, token)
+
+
+def _constraints(translator, sentence, prefix, terms):
     ids, whole = encoded_prefix(translator, prefix)
     pieces = translator.target_tokenizer.kind != "characters"
 
@@ -264,7 +284,10 @@ def _constraints(translator, prefix, terms):
 
     capital = [[] if term[0].isupper() else ways(term[0].upper() + term[1:]) for term in terms]
     bounds = boundaries(translator.target_tokenizer) if pieces else None
-    return Constraints(ids, [ways(term) for term in terms], capital, bounds, whole)
+    constraints = ids, [ways(term) for term in terms], capital, bounds, whole
+    if not pieces or INNER_END.search(sentence.rstrip(AT_THE_END)):
+        return Constraints(*constraints)
+    return OneSentence(sentence_ends(translator.target_tokenizer), *constraints)
 
 
 def _check_letters(prefix, ids):
@@ -294,6 +317,13 @@ def boundaries(tokenizer):
     pieces = tokenizer.tokens(range(tokenizer.vocabulary_size))
     follows = [piece.startswith("▁") or not (piece[0].isalnum() or piece[0] in INSIDE_WORDS) for piece in pieces]
     return np.array(follows) | (np.arange(len(pieces)) == END_ID)
+
+
+@functools.lru_cache(maxsize=16)
+def sentence_ends(tokenizer):
+    """Which tokens end a sentence, or hold its end: bool array (V,)."""
+    pieces = tokenizer.tokens(range(tokenizer.vocabulary_size))
+    return np.array([re.search(r"[.!?\N{HORIZONTAL ELLIPSIS}]", piece) is not None for piece in pieces])
 
 
 def _begins_with(text, prefix):
