@@ -388,6 +388,11 @@ def test_a_lost_given_name_is_searched_again_with_another_one():
     assert (answer, answer.low_score, answer.reason) == ("Thank you, it.", True, "items differ")
 
 
+@pytest.mark.parametrize("name", ["Jean-Paul", "Anna-Lena"])
+def test_a_name_with_hyphens_has_one_stand_in(name):
+    assert guard(f"I saw {name}.", languages=("en", "de")).masked(1).pairs == [("Tom", name)]
+
+
 def test_a_stand_in_is_not_looked_for_within_words():
     model = Model(("Ulrike", "Ulke"), ("tomatoes", "Tomaten"))
     (answer,) = guarded(model, "I gave Ulrike tomatoes.")
@@ -406,6 +411,10 @@ def test_a_stand_in_is_not_looked_for_within_words():
         ("en", "Tomorrow the Nilsson house is sold.", "Morgen wird das Haus verkauft.", False),
         ("en", "Tom and Nils are here.", "Tom ist hier.", True),
         ("en", "Tom eats tomatoes.", "Er isst Tomaten.", True),
+        ("de", "Liebe Sabine, danke.", "Love sabine, thanks.", True),  # not in capitals, where others are
+        ("de", "Jean-Paul wohnt hier.", "Thean paul lives here.", True),
+        ("de", "Anna-Lena kennt Jean-Paul.", "Anna-Lena knows Jean-Paul.", False),
+        ("en", "Anna-Lena is here.", "Anna und Lena sind hier.", True),
         ("en", "Anna Wright is my boss.", "Anna Wort ist meine Chefin.", True),
         ("en", "I saw Tom Monday.", "Ich habe Tom am Montag gesehen.", False),
         ("en", "He got the Richard Harris Award.", "Er bekam den Preis von Richard Harris.", False),

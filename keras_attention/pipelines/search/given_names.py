@@ -44,7 +44,8 @@ Volker Walter Waltraud Wendy Werner Wilhelm Wolfgang Xavier Yannick Yasmin Yuri 
 """
 GIVEN_NAMES = _NAMES.split()
 EXCHANGED = {"Maria", "Marie", "Mary"}  # human translators of everyday sentences take one for the other
-NAMES = "|".join(GIVEN_NAMES)
+_ONE = "|".join(GIVEN_NAMES)
+NAMES = rf"(?:Jean-)?(?:{_ONE})(?:-(?:{_ONE}))*"  # with hyphens as one, such as Jean-Paul and Anna-Lena
 # A surname such as O'Neil or Smith-Jones, or an initial before it.
 CAPITALIZED = r"(?:[A-ZÀ-ÖØ-Þ]['’])?[A-ZÀ-ÖØ-Þ](?:[^\W\d_]+|\.(?=\s[A-ZÀ-ÖØ-Þ]))(?:[-'’][A-ZÀ-ÖØ-Þ][^\W\d_]+)*"
 _DAYS = {
@@ -75,12 +76,13 @@ def given_name(language):
 def given_name_missing(source, answer, language):
     """Whether a given name of a source, in `language`, is not in its translation, or the surname behind it is not.
 
-    The translation may have an "s" behind it, or small letters.
+    The translation may have an "s" behind it, or small letters if it has no others.
     """
+    flags = re.IGNORECASE if answer in (answer.lower(), answer.upper()) else 0
     names = {word for name in re.findall(given_name(language), source) for word in name.split()}
     return any(
         not re.search(
-            rf"(?<!\w)(?:{'|'.join(EXCHANGED) if name in EXCHANGED else re.escape(name)})s?(?!\w)", answer, re.I
+            rf"(?<!\w)(?:{'|'.join(EXCHANGED) if name in EXCHANGED else re.escape(name)})s?(?!\w)", answer, flags
         )
         for name in names
     )
