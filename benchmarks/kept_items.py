@@ -17,6 +17,7 @@ from collections import Counter
 import keras_attention
 from keras_attention.pipelines.items import STAND_INS, difference
 from keras_attention.pipelines.languages import language_code
+from keras_attention.pipelines.search.calendar_words import CALENDAR_WORDS
 from keras_attention.pipelines.search.given_names import GIVEN_NAMES
 
 TEMPLATES = {
@@ -45,6 +46,8 @@ TEMPLATES = {
     "I met {} yesterday.|{} is my best friend.|Kind regards, {}|Do you know {}?",
     "name with a title": "Dear {}, I hope you are well.|{} called yesterday.|Is {} at home?|I met {} in Rome.|"
     "Please ask {} for help.|We have to wait for {}.|{}'s car is blue.|I would like to speak to {}.",
+    "day": "See you on {}.|The shop is closed on {}.|I will send you the documents by {}.|Can we meet on {}?|"
+    "The package arrived on {}.|{} is my birthday.|We have time on {}.|I have an appointment on {}.",
 }
 SURNAMES = [
     "Smith",
@@ -91,6 +94,7 @@ def sentences(seed=0):
         "tag": str,
         "emoji": lambda: draw.choice(["😀😍🎉👍🏽", "❤️", "👨\u200d👩\u200d👧", "🇩🇪", "🍎", "🚀", "☀️"]),
         "given name": lambda: draw.choice(GIVEN_NAMES),
+        "day": lambda: draw.choice(CALENDAR_WORDS["en"][:7]),
         "name with a title": lambda: f"{draw.choice(['Mr', 'Mr.', 'Mrs', 'Ms.', 'Dr.'])} {draw.choice(SURNAMES)}",
     }
     return [

@@ -1,4 +1,4 @@
-"""Items that a translation must keep: numbers, amounts, addresses, placeholders, tags and emoji; stand-ins for them."""
+"""Items that a translation must keep: numbers, amounts, names, days, addresses, placeholders, tags, emoji."""
 
 import functools
 import re
@@ -20,6 +20,11 @@ from keras_attention.pipelines.search.amounts import (
     currency_differs,
     powers_differ,
     units_differ,
+)
+from keras_attention.pipelines.search.calendar_words import (
+    calendar_word,
+    calendar_words_differ,
+    other_calendar_words,
 )
 from keras_attention.pipelines.search.given_names import LANGUAGES, given_name, given_name_missing
 from keras_attention.pipelines.search.titled_names import (
@@ -46,6 +51,7 @@ NUMBER = re.compile(
     rf"\+\d{{1,3}}(?:[ /-]?\(?\d+\)?)+|(?:(?<![^\W_])[A-Z]{{1,4}}-?|{SIGN})?\d+(?:[.,:/'’\u00a0\u202f-]?\d+)*"
 )
 DIGITS = re.compile(rf"((?:{SIGN})?\d+(?:[.,:'’\u00a0\u202f]\d+)*)(?:\s?([AaPp])\.?\s?[Mm]\b)?")
+FRENCH_TIME = re.compile(r"\b(\d{1,2})\s?h\s?(\d{2})(?!\d)")  # 10 h 30
 MINUS = re.compile(r"\b(?:minus|moins) (?=\d)", re.IGNORECASE)
 # Words for the numbers from 0, which may stand for digits or the other way round.
 NUMBER_WORDS = {
@@ -114,8 +120,8 @@ class Guard(NamedTuple):
 
         Args:
             attempt: int >= 0. In the first, only addresses, placeholders and names with a title have stand-ins; later,
-                given names, numbers and amounts such as €20 have, too, and from the third attempt on amounts with a
-                word, such as 20 euros.
+                given names, days, months, numbers and amounts such as €20 have, too, and from the third attempt on
+                amounts with a word, such as 20 euros.
 
         Returns:
             Mask, or None if there are more items than stand-ins.
@@ -128,7 +134,18 @@ class Guard(NamedTuple):
             pairs.append((next(free), item))
             return pairs[-1][0]
 
+        def another_day(word):
+            item, others = other_calendar_words(word, *self.languages)
+            used = {stand_in for stand_in, _ in pairs}
+            others = others[attempt:] + others[:attempt]
+            free = (other for other in others if other[0].lower() not in self.plain.lower() and other[1] not in used)
+            read, stand_in = next(free)
+            pairs.append((stand_in, item))
+            return read
+
         def replace(match):
+            if match["day"]:
+                return match[0] if attempt == 0 else another_day(match[0])
             if match["titled"]:
                 return replaced(in_answers(match[0], *self.languages), stand_ins(match[0], self.languages[0]))
             item = amount_in_answers(match[0], *self.languages) if match.groupdict().get("amount") else match[0]
@@ -213,7 +230,7 @@ def _name_or_number(names, language, has_currency_words=False):
     given = given_name(language) if language else "(?!)"
     number = f"{AMOUNT_IN_WORDS}|{AMOUNT}" if has_currency_words else AMOUNT
     people = f"(?P<titled>{titled_name(language)})|(?P<given>{given})"
-    return re.compile(f"(?P<name>{name})|{people}|{number}|{NUMBER.pattern}")
+    return re.compile(f"(?P<name>{name})|{people}|(?P<day>{calendar_word(language)})|{number}|{NUMBER.pattern}")
 
 
 def language_of_people(source_language, target_language):
@@ -258,7 +275,8 @@ def difference(source, answer, source_language=None, target_language=None):
         source_language, target_language: str or None, codes such as "en", for the words of numbers.
 
     Returns:
-        "numbers", "items" (an address, a placeholder, a tag, an emoji, a currency, a unit or a name), or None.
+        "numbers", "items" (an address, a placeholder, a tag, an emoji, a currency, a unit, a name, a day or a
+        month), or None.
     """
     (numbers, names), (other_numbers, other_names) = _items(source), _items(answer)
     missing, added = _unmatched(numbers, other_numbers), _unmatched(other_numbers, numbers)
@@ -272,6 +290,8 @@ def difference(source, answer, source_language=None, target_language=None):
     people = language_of_people(source_language, target_language)
     if people and (given_name_missing(source, answer, people) or titled_name_missing(source, answer, people)):
         return "items"
+    if calendar_words_differ(source, answer, source_language, target_language):
+        return "items"
     return "items" if units_differ(source, answer, source_language, target_language) else None
 
 
@@ -284,6 +304,7 @@ def _without_names(text, placeholder=" "):
 def _items(text):
     """The numbers of a text, each as a set of ways to write it, and a Counter of the other items."""
     names = Counter(match[0] for match in ITEM.finditer(text))
+    text = FRENCH_TIME.sub(r"\1:\2", text)
     text = DEBT.sub(r"\1 -", MINUS.sub("-", ITEM.sub(" ", text)))
     return [_ways(*match.groups()) for match in DIGITS.finditer(text)], names
 

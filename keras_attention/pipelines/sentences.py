@@ -11,7 +11,7 @@ QUOTES = "\"'«»“”„‹›‚‘’「」『』"
 ABBREVIATIONS = {
     "en": "ms sra eq eqs fig sec no vol mon tue tues wed thu thurs fri sat ft lb lbs oz approx dept",
     "de": "fa hr fr abb tab kap bd hauptstr str ca bzw evtl bzgl mio mrd geb",
-    "fr": "m mm dr pr me mgr st ste fig p pp art vol chap env maj",
+    "fr": "m mm mme mlle dr pr me mgr st ste fig p pp art vol chap env maj",
 }
 ABBREVIATIONS = {code: set(words.split()) for code, words in ABBREVIATIONS.items()}
 # German words before an ordinal number such as "der 1. Platz"; elsewhere a number with a full stop ends a sentence.
@@ -24,7 +24,8 @@ END = re.compile(
     r"|\w\.[a-z]{2,4}\.\s+(?=[^\W\d_a-zß-ÿ])"  # after an address
     r"|\b(?:[Oo][Kk]|No|Nein)\.\s+(?=[^\W\d_])"
 )
-MARKER = re.compile(r"(?:[-*•–—+]|\d{1,3}[.)]|[a-zA-Z][.)]|#{1,6}|>+)[ \t]+")  # of a list, a heading or a quotation
+# Of a list, a heading or a quotation; "M." is French for "Mr.".
+MARKER = re.compile(r"(?:[-*•–—+]|\d{1,3}[.)]|(?!M\.)[a-zA-Z][.)]|#{1,6}|>+)[ \t]+")
 AFTER_MARKS = re.compile(r"(?:^|[.!?…])\s*+([a-zß-öø-ÿ])")
 OPENING = re.compile(r"(?<=\s)(?:[«„‹]\s*|[(\"'»“‘「『]+)+$")
 SIGN = re.compile(r"\S")

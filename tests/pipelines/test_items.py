@@ -18,6 +18,7 @@ KEPT = [
     ("It costs 1,299.50 dollars.", "Es kostet 1.299,50 Dollar."),
     ("at 17:45", "um 17.45 Uhr"),
     ("at 7:45pm or 8:30 a.m.", "um 19:45 Uhr oder 08:30 Uhr"),
+    ("à 10 h 30 ou 9h05", "um 10:30 Uhr oder 9:05 Uhr"),
     ("12 pm to 5 PM, 12 am", "12 Uhr bis 17:00 Uhr, 0 Uhr"),
     ("at 9:05 p.m.", "um 9:05 Uhr abends"),
     ("on 2021-03-12", "am 12-03-2021"),
@@ -478,6 +479,32 @@ def test_what_is_no_name_with_a_title(language, text):
 )
 def test_forms_of_titles(language, answer, item, placed):
     assert Guard("", "", [], languages=("en", language)).restored(answer, [("Tom", item)]) == placed
+
+
+def test_a_lost_day_is_searched_again_with_another_one():
+    model = Model(("Wednesday", "Dienstag"), ("Tuesday", "Dienstag"))
+    (answer,) = guarded(model, "See you on Wednesday.")
+    assert (answer, answer.reason) == ("See you on Mittwoch.", None)
+    (answer,) = guarded(Model(("Wednesday", "day")), "See you on Wednesday.")
+    assert (answer, answer.low_score, answer.reason) == ("See you on day.", True, "items differ")
+
+
+@pytest.mark.parametrize(
+    ("languages", "source", "answer", "differ"),
+    [
+        (("en", "de"), "We are closed on fridays in July.", "Wir haben freitags im Juli zu.", False),
+        (("en", "de"), "Until Friday evening.", "Bis Freitagabend.", False),
+        (("de", "en"), "Bis Sonnabend.", "Until Saturday.", False),
+        (("fr", "en"), "À mardi.", "See you.", True),
+        (("en", "fr"), "See you on Monday.", "À mardi.", True),
+        (("en", "de"), "Romeo and Juliet", "Romeo und Julia", False),
+        (("en", "de"), "See you tomorrow.", "Bis Montag.", True),
+        (("en", "ru"), "See you on Monday.", "Привет.", False),
+        (("en", None), "See you on Monday.", "Bis morgen.", False),
+    ],
+)
+def test_days_that_differ(languages, source, answer, differ):
+    assert (difference(source, answer, *languages) == "items") == differ
 
 
 def test_a_lost_surname_is_doubted():

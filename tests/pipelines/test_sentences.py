@@ -180,3 +180,8 @@ def test_models_without_a_natural_language_split_nothing():
         assert Translator(model, *tokenizers, DECODING, source_language=language).sentences(SEVERAL) is None
     with pytest.raises(UserError, match="beam_size=0"):
         translator().translate(SEVERAL, beam_size=0)
+
+
+def test_a_french_title_at_the_beginning_of_a_line_marks_no_list():
+    pieces = split_text("Bonjour.\nM. Garnier est là. Mme. Leroy aussi.", "fr").pieces
+    assert [piece.sentence for piece in pieces] == ["Bonjour.", "M. Garnier est là.", "Mme. Leroy aussi."]
