@@ -3,6 +3,8 @@
 import re
 from functools import cache
 
+from keras_attention.pipelines.search.calendar_words import CALENDAR_WORDS
+
 LANGUAGES = ("de", "en", "fr")
 # Frequent names that are spelt alike in these languages and are none of their words.
 _NAMES = """
@@ -48,11 +50,7 @@ _ONE = "|".join(GIVEN_NAMES)
 NAMES = rf"(?:Jean-)?(?:{_ONE})(?:-(?:{_ONE}))*"  # with hyphens as one, such as Jean-Paul and Anna-Lena
 # A surname such as O'Neil or Smith-Jones, or an initial before it.
 CAPITALIZED = r"(?:[A-ZÀ-ÖØ-Þ]['’])?[A-ZÀ-ÖØ-Þ](?:[^\W\d_]+|\.(?=\s[A-ZÀ-ÖØ-Þ]))(?:[-'’][A-ZÀ-ÖØ-Þ][^\W\d_]+)*"
-_DAYS = {
-    "en": "Monday|Tuesday|Wednesday|Thursday|Friday|Saturday|Sunday|January|February|March|April|May|June|July|August|"
-    "September|October|November|December|Christmas|Easter",
-    "fr": "Dieu|Noël",
-}
+_NO_SURNAMES = {"en": "|".join([*CALENDAR_WORDS["en"], "March", "May", "Christmas", "Easter"]), "fr": "Dieu|Noël"}
 
 
 @cache
@@ -69,7 +67,7 @@ def given_name(language):
     if language == "de":
         both = rf"(?:(?<=,\s)|(?:\A\s*)(?<!\w))(?:{NAMES})\s{CAPITALIZED}(?=\s*[.,!?]?\s*\Z|\s[a-zäöü])"
     else:
-        both = rf"(?<!\w)(?:{NAMES})\s(?!(?:{_DAYS[language]}|[IVX]+)\b){surname}"
+        both = rf"(?<!\w)(?:{NAMES})\s(?!(?:{_NO_SURNAMES[language]}|[IVX]+)\b){surname}"
     return rf"{both}|(?<!\w)(?:{NAMES})(?!\w|\s+(?:[IVX]+|the|der|die|le|la)\b)"
 
 
