@@ -5,8 +5,9 @@ import unicodedata
 from collections import Counter
 from datetime import date
 
-from keras_attention.pipelines.items import without_items
+from keras_attention.pipelines.items import language_of_people, without_items
 from keras_attention.pipelines.languages import is_in_another_language, language_code
+from keras_attention.pipelines.search.given_names import given_name
 from keras_attention.support.blank_texts import is_blank
 from keras_attention.support.normalization import normalized
 from keras_attention.tokenizers.special_tokens import END_ID, UNKNOWN_ID
@@ -99,13 +100,15 @@ def _most_frequent(pieces, length):
 def copied_text(translator, text):
     """A text that has no letter beside its items, such as "12:45", an address or an emoji, with blanks joined; or "".
 
-    Only a translator between natural languages copies: a model may convert numbers, such as those of dates.
+    Between languages that write names alike, the name of a person is such an item. Only a translator between natural
+    languages copies: a model may convert numbers, such as those of dates.
     """
-    if is_blank(text) or any(map(str.isalpha, without_items(text))):
+    languages = [language_code(code) for code in (translator.source_language, translator.target_language)]
+    rest, people = without_items(text), language_of_people(*languages)
+    if is_blank(text) or any(map(str.isalpha, re.sub(given_name(people), "", rest) if people else rest)):
         return ""
     copy = "".join(sign for sign in " ".join(text.split()) if unicodedata.category(sign) != "Cc")
-    languages = translator.source_language, translator.target_language
-    return copy if copy and all(map(language_code, languages)) else ""
+    return copy if copy and all(languages) else ""
 
 
 def is_calendar_day(text):

@@ -160,6 +160,21 @@ def test_texts_without_letters_are_copied_between_natural_languages_only(text):
         assert copied_text(translator, text) == copied
 
 
+@pytest.mark.parametrize(
+    ("languages", "text", "copied"),
+    [
+        (("en", "de"), "Peter Young", "Peter Young"),
+        (("de", "en"), "Anna,  Jean-Paul", "Anna, Jean-Paul"),
+        (("de", "en"), "Peter Schulz", "Peter Schulz"),
+        (("en", "de"), "Tom and Anna", ""),
+        (("en", "ru"), "Peter Young", ""),
+    ],
+)
+def test_names_alone_are_copied_between_three_languages(languages, text, copied):
+    translator = SimpleNamespace(source_language=languages[0], target_language=languages[1])
+    assert copied_text(translator, text) == copied
+
+
 def test_a_copied_text_is_not_given_to_the_model(monkeypatch):
     translator = Translator(*tiny_parts(), DECODING, -0.001, target_language="de", source_language="en")
     monkeypatch.delattr(translator, "compiled")
