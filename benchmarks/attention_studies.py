@@ -3,17 +3,18 @@
     python benchmarks/attention_studies.py heads --data pairs.tsv --out heads.json
     python benchmarks/attention_studies.py depth --data pairs.tsv --out depth.json
     python benchmarks/attention_studies.py norm --data pairs.tsv --out norm.json
-    python benchmarks/attention_studies.py lengths --data pairs.tsv --out lengths.json --up-to 15 30 --plot lengths.png
+    python benchmarks/attention_studies.py lengths --data pairs.tsv --out lengths.json --up-to 30 50 --plot lengths.png
 
 heads: a Transformer with 1, 2, 4 and 8 heads of the same total width. depth: 1 to 6 layers in encoder and decoder,
 post-norm and pre-norm. norm: layer normalization or residual connections taken away. lengths: a recurrent network with
 and without attention, trained on all pairs and on short pairs (figure 2 of Bahdanau et al. 2015).
 
-The data are pairs of sentences in the first two columns of a table. All trainings of a study have the same pairs,
-vocabulary, number of updates and size of batches; the seed changes the initial weights, the dropout and the order of
-the pairs. No source or target of a test pair is in the training pairs. Each finished training is stored in --out at
-once, and the same command goes on after the last of them. Greedy search; BLEU B (sacrebleu, 13a); loss in nats per
-token of the test pairs. Float32, with XLA but for lengths. `--docs` writes table and curves into docs/attention.md.
+The data are pairs of sentences in the first two columns of a table. Where they are too short, `--join` makes longer
+ones of sentences that follow one another. All trainings of a study have the same pairs, vocabulary, number of updates
+and size of batches; the seed changes the initial weights, the dropout and the order of the pairs. No source or target
+of a test pair is in the training pairs. Each finished training is stored in --out at once, and the same command goes on
+after the last of them. Greedy search; BLEU B (sacrebleu, 13a); loss in nats per token of the test pairs. Float32, with
+XLA but for lengths. `--docs` writes table and curves into docs/attention.md.
 """
 
 import argparse
@@ -195,6 +196,19 @@ def variants(study, options):
     }
 
 
+def joined(pairs, longest):
+    """Pairs in order, each with those behind it up to a number of words that is drawn between 10 and `longest`."""
+    draw, long_pairs, left = random.Random(0), [], iter(pairs)
+    pair = next(left, None)
+    while pair:
+        most, following = draw.randint(10, longest), next(left, None)
+        while following and words_of(longer := tuple(map(" ".join, zip(pair, following, strict=True)))) <= most:
+            pair, following = longer, next(left, None)
+        long_pairs.append(pair)
+        pair = following
+    return long_pairs
+
+
 def words_of(pair):
     """The number of words of the longer side."""
     return max(len(text.split()) for text in pair)
@@ -303,7 +317,7 @@ def measure(kind, settings, longest, seed, data, options):
 def settings_of(options):
     """What must not change between the trainings of one file of results."""
     names = ("up_to", "train_size", "test_size", "vocabulary_size", "width", "layers", "dropout", "updates", "rate")
-    names += ("tokens_per_batch",)
+    names += ("tokens_per_batch",) + ("join",) * options.join
     return {"study": options.study, "data": options.data.name} | {name: getattr(options, name) for name in names}
 
 
@@ -370,6 +384,7 @@ def main(arguments=None):
     parser.add_argument("--seeds", nargs="+", type=int, default=[1, 2, 3])
     parser.add_argument("--only", nargs="+", help="some of the trainings, by the names in the first column")
     parser.add_argument("--up-to", nargs="+", type=int, help="most words of a sentence; lengths trains on each")
+    parser.add_argument("--join", action="store_true", help="join pairs that follow one another, up to the most words")
     parser.add_argument("--train-size", type=int, default=60_000, help="pairs")
     parser.add_argument("--test-size", type=int, default=1_000, help="pairs")
     parser.add_argument("--vocabulary-size", type=int, default=3_000, help="pieces of the joint vocabulary")
@@ -388,7 +403,8 @@ def main(arguments=None):
         setattr(options, name, value if getattr(options, name) is None else getattr(options, name))
 
     results = stored_results(options.out, settings_of(options))
-    train_pairs, test_pairs = split(list(zip(*read_tsv(options.data), strict=True)), options)
+    pairs = list(zip(*read_tsv(options.data), strict=True))
+    train_pairs, test_pairs = split(joined(pairs, max(options.up_to)) if options.join else pairs, options)
     tokenizer = SentencePieceTokenizer.train([text for pair in train_pairs for text in pair], options.vocabulary_size)
     print(f"{len(train_pairs):,} training pairs, {len(test_pairs):,} test pairs, {tokenizer.vocabulary_size:,} pieces")
     names = variants(options.study, options)

@@ -165,3 +165,13 @@ def test_a_training_is_measured(study, command, tmp_path, monkeypatch, capsys):
     assert answer["training pairs"] < 50
     assert len(answer["BLEU by length"]) == (2 if study == "lengths" else 1)
     assert f"| {names[study]} |" in capsys.readouterr().out
+
+
+def test_joined_pairs_are_all_words_in_order_up_to_the_most(studies):
+    pairs = studies.joined(PAIRS, 30)
+    assert [" ".join(side) for side in zip(*pairs, strict=True)] == [
+        " ".join(side) for side in zip(*PAIRS, strict=True)
+    ]
+    assert len(pairs) < len(PAIRS)
+    assert max(map(studies.words_of, pairs)) <= 30
+    assert studies.joined([], 30) == []
