@@ -105,7 +105,9 @@ def copied_text(translator, text):
     """
     languages = [language_code(code) for code in (translator.source_language, translator.target_language)]
     rest, people = without_items(text), language_of_people(*languages)
-    if is_blank(text) or any(map(str.isalpha, re.sub(given_name(people), "", rest) if people else rest)):
+    if people and not text.rstrip().endswith(("!", "?")):  # "Anna Hilfe!" calls for help
+        rest = re.sub(given_name(people), "", rest)
+    if is_blank(text) or any(map(str.isalpha, rest)):
         return ""
     copy = "".join(sign for sign in " ".join(text.split()) if unicodedata.category(sign) != "Cc")
     return copy if copy and all(languages) else ""

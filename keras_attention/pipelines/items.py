@@ -3,6 +3,7 @@
 import functools
 import re
 import unicodedata
+from bisect import bisect_left, bisect_right
 from collections import Counter
 from typing import NamedTuple
 
@@ -29,6 +30,7 @@ from keras_attention.pipelines.search.calendar_words import (
 from keras_attention.pipelines.search.given_names import LANGUAGES, given_name, given_name_missing
 from keras_attention.pipelines.search.titled_names import (
     in_answers,
+    is_title,
     placed,
     stand_ins,
     titled_name,
@@ -126,31 +128,39 @@ class Guard(NamedTuple):
         Returns:
             Mask, or None if there are more items than stand-ins.
         """
-        pairs = []
+        pairs, read_as, lower, places = [], {}, self.plain.lower(), [mark.place for mark in self.marks]
 
-        def replaced(item, names):
-            turn, used = attempt % len(names), {stand_in for stand_in, _ in pairs}
-            free = (name for name in names[turn:] + names[:turn] if name not in used and name not in self.plain)
-            pairs.append((next(free), item))
-            return pairs[-1][0]
-
-        def another_day(word):
-            item, others = other_calendar_words(word, *self.languages)
-            used = {stand_in for stand_in, _ in pairs}
-            others = others[attempt:] + others[:attempt]
-            free = (other for other in others if other[0].lower() not in self.plain.lower() and other[1] not in used)
-            read, stand_in = next(free)
-            pairs.append((stand_in, item))
-            return read
+        def replaced(item, choices):
+            """What the model reads in place of an item: the next of the `choices` that is free, pairs or names."""
+            turn, used = attempt % len(choices), {stand_in for stand_in, _ in pairs}
+            for choice in choices[turn:] + choices[:turn]:
+                read, stand_in = choice if isinstance(choice, tuple) else (choice, choice)
+                if stand_in not in used and read.lower() not in lower:
+                    pairs.append((stand_in, item))
+                    return read
+            return None
 
         def replace(match):
-            if match["day"]:
-                return match[0] if attempt == 0 else another_day(match[0])
+            person, day = match["titled"] or match["given"], match["day"]
+            if person and bisect_right(places, match.start()) < bisect_left(places, match.end()):
+                return match[0]  # a tag within
+            if match["titled"] and not is_title(self.plain, match.start(), self.languages[0]):
+                return match[0]
+            if attempt == 0 and not (match["name"] or match["titled"]):
+                return match[0]
             if match["titled"]:
-                return replaced(in_answers(match[0], *self.languages), stand_ins(match[0], self.languages[0]))
-            item = amount_in_answers(match[0], *self.languages) if match.groupdict().get("amount") else match[0]
-            kind = "number" if match["name"] is match["given"] is None else "name"
-            return item if match["name"] is None and attempt == 0 else replaced(item, STAND_INS[kind])
+                item, choices = in_answers(match[0], *self.languages), stand_ins(match[0], self.languages[0])
+            elif day:
+                item, choices = other_calendar_words(day, *self.languages)
+            else:
+                item = amount_in_answers(match[0], *self.languages) if match.groupdict().get("amount") else match[0]
+                choices = STAND_INS["name" if match["name"] or match["given"] else "number"]
+            if person or day:
+                read_as[item] = read_as.get(item) or replaced(item, choices) or match[0]
+                return read_as[item]
+            if (read := replaced(item, choices)) is None:
+                raise StopIteration
+            return read
 
         people = language_of_people(*self.languages)
         pattern = _name_or_number(self.names, people, self._has_currency_words(attempt))
@@ -170,6 +180,7 @@ class Guard(NamedTuple):
                 if stand_in.isdigit() and re.search(MONEY_BESIDE, item)
                 else rf"(?<!\w){stand_in}(?=s?(?!\w))",  # "Toms" has an ending, "Tomaten" is another word
                 answer,
+                re.IGNORECASE if stand_in.islower() else 0,  # a day in French
             )
         ]
         for (start, end), item in sorted(places, reverse=True):

@@ -166,6 +166,7 @@ def test_texts_without_letters_are_copied_between_natural_languages_only(text):
         (("en", "de"), "Peter Young", "Peter Young"),
         (("de", "en"), "Anna,  Jean-Paul", "Anna, Jean-Paul"),
         (("de", "en"), "Peter Schulz", "Peter Schulz"),
+        (("de", "en"), "Anna Hilfe!", ""),
         (("en", "de"), "Tom and Anna", ""),
         (("en", "ru"), "Peter Young", ""),
     ],

@@ -451,14 +451,33 @@ def test_a_name_with_a_title_is_kept_and_gets_the_title_of_the_other_language(la
 @pytest.mark.parametrize(
     ("language", "text"),
     [
-        ("en", "Thank you, Mr President."),
+        ("en", "Thank you, Mr President. Miss Universe and Ms Word are here."),
         ("de", "Jede Frau Angst haben lassen, Herr Präsident."),
         ("de", "Die Frau Weber kennt."),
-        ("fr", "Monsieur le Président, le docteur Leroy est là."),
+        ("de", "Er schenkte seiner alten Frau Blumen."),
+        ("de", "Die erste Frau Englands, und ein junger Doktor Namens Weber"),
+        ("de", "Mann und Frau Hand in Hand. Er ist Herr der Lage."),
+        ("fr", "Monsieur le Président, le docteur Leroy est là, et Madame la Directrice."),
+        ("fr", "Je prends la taille M. Elle me va bien."),
     ],
 )
 def test_what_is_no_name_with_a_title(language, text):
-    assert guard(text, languages=(language, "en" if language != "en" else "de")) is None
+    guarded = guard(text, languages=(language, "en" if language != "en" else "de"))
+    assert guarded is None or guarded.masked(0).pairs == []
+
+
+def test_more_people_and_days_than_stand_ins_stay_as_they_are():
+    one = guard("Mr Ash, Mr Bee, Mr Cox, Mr Day, Mr Eve: write to a@b.org.", languages=("en", "de"))
+    assert one.masked(0).text == "Tom, Peter, Paul, Robert, Mr Eve: write to Paris."
+    one = guard("Mr Ash met Tom, and Mr Ash met Peter.", languages=("en", "de"))
+    assert one.masked(0).text == "Paul met Tom, and Paul met Peter."
+    one = guard("On Monday, Tuesday, Wednesday, Thursday and Friday from 9 to 5.", languages=("en", "de"))
+    assert one.masked(1).text == "On Saturday, Sunday, Wednesday, Thursday and Friday from 100 to 25."
+
+
+def test_a_name_across_tags_is_left_to_the_model():
+    one = guard("<b>Mr</b> <i>Weber</i> is here.", languages=("en", "de"))
+    assert one.masked(0).text == "Mr Weber is here."
 
 
 @pytest.mark.parametrize(
@@ -474,6 +493,11 @@ def test_what_is_no_name_with_a_title(language, text):
         ("fr", "Tom a parlé.", "Dr Weber", "Le Dr Weber a parlé."),
         ("fr", "Je parle à Tom.", "Dr Weber", "Je parle au Dr Weber."),
         ("fr", "La voiture de Tom est là.", "Pr Weber", "La voiture du Pr Weber est là."),
+        ("fr", "À Tom je dis non.", "Dr Weber", "Au Dr Weber je dis non."),
+        ("fr", "Notre Tom est là.", "Dr Weber", "Notre Dr Weber est là."),
+        ("fr", "Hier, Tom est venu.", "Dr Weber", "Hier, le Dr Weber est venu."),
+        ("de", "Bist du Tom?", "Herr Weber", "Bist du Herr Weber?"),
+        ("de", "Toms Haus ist groß.", "Herr Weber", "Herrn Webers Haus ist groß."),
         ("en", "I saw Tom.", "Dr. Weber", "I saw Dr. Weber."),
     ],
 )
@@ -498,6 +522,10 @@ def test_a_lost_day_is_searched_again_with_another_one():
         (("fr", "en"), "À mardi.", "See you.", True),
         (("en", "fr"), "See you on Monday.", "À mardi.", True),
         (("en", "de"), "Romeo and Juliet", "Romeo und Julia", False),
+        (("en", "de"), "Easter Monday is after Good Friday.", "Ostermontag ist nach Karfreitag.", False),
+        (("de", "en"), "Herr Freitag kennt Black Friday.", "Mr. Freitag knows Black Friday.", False),
+        (("de", "en"), "Die Montage ist einfach.", "The assembly is simple.", False),
+        (("en", "de"), "an august man, and August", "ein erhabener Mann, und August", False),
         (("en", "de"), "See you tomorrow.", "Bis Montag.", True),
         (("en", "ru"), "See you on Monday.", "Привет.", False),
         (("en", None), "See you on Monday.", "Bis morgen.", False),
@@ -507,10 +535,16 @@ def test_days_that_differ(languages, source, answer, differ):
     assert (difference(source, answer, *languages) == "items") == differ
 
 
+def test_a_day_at_the_beginning_keeps_its_capital():
+    answer = Guard("", "", [], languages=("en", "fr")).restored("Mardi, le mardi", [("mardi", "vendredi")])
+    assert answer == "Vendredi, le vendredi"
+
+
 def test_a_lost_surname_is_doubted():
     assert difference("Ist Frau Castros Haus groß?", "Is Ms. Castro's house big?", "de", "en") is None
     assert difference("Ist Frau Weber da?", "Is Mrs We there?", "de", "en") == "items"
     assert difference("J'ai vu le docteur Martin.", "I saw the doctor.", "fr", "en") == "items"
+    assert difference("Frau Weber kommt.", "Weberei comes.", "de", "en") == "items"
 
 
 def test_given_names_are_kept_between_three_languages_only():

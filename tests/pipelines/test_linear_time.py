@@ -22,6 +22,7 @@ READERS = {
     "items": lambda text: without_items(text),
     "difference": lambda text: difference(text, "x"),
     "currencies": lambda text: difference(text, text, "en", "de"),
+    "people": lambda text: difference(text, text, "fr", "en"),
     "stand-ins": _stand_ins,
     "document": DocumentInput.sentences,
     "sentences": lambda text: split_text(text, "en"),
@@ -50,6 +51,10 @@ PARTS = [
     "[a",
     "<",
     "<br",
+    "Mr ",
+    "M. ",
+    "Anna ",
+    "Friday ",
 ]
 
 

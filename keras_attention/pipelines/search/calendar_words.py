@@ -13,7 +13,9 @@ _WORDS = {
 }  # March, May and "mars" have other meanings
 CALENDAR_WORDS = {language: words.split() for language, words in _WORDS.items()}
 _DAYS = 7
-_ALSO = {"Samstag": "Samstag|Sonnabend", "Januar": "Januar|Jänner"}
+_ALSO = {"Samstag": "Samstag|Sonnabend", "Januar": "Januar|Jänner", "August": "(?-i:August)"}
+_BEFORE = {"de": r"\w*"}  # Ostermontag
+_BEHIND = {"de": r"(?:s|s?(?:abend|früh|(?:vor|nach)?mittag|morgen|nacht)\w*)?", "en": "s?", "fr": "s?"}  # of a day
 
 
 @cache
@@ -33,7 +35,13 @@ def calendar_words_differ(source, answer, source_language, target_language):
     """
     if not {source_language, target_language} <= set(CALENDAR_WORDS):
         return False
-    return _places(source, source_language) != _places(answer, target_language)
+    here, there = _places(source, source_language), _places(answer, target_language)
+    lost = [CALENDAR_WORDS[source_language][place] for place in here - there]
+    added = [CALENDAR_WORDS[target_language][place] for place in there - here]
+    # A name such as "Black Friday" or "Herr Freitag" may stay as it is.
+    return any(word.lower() not in answer.lower() for word in lost) or any(
+        word.lower() not in source.lower() for word in added
+    )
 
 
 def other_calendar_words(word, source_language, target_language):
@@ -55,7 +63,7 @@ def other_calendar_words(word, source_language, target_language):
 
 def _places(text, language):
     """The places in `CALENDAR_WORDS` of the words in a text: set of int. "Freitagabend" and "Fridays" have Friday."""
-    endings = [r"\w*" if place < _DAYS else "" for place in range(len(CALENDAR_WORDS[language]))]
-    words = [_ALSO.get(word, word) for word in CALENDAR_WORDS[language]]
-    patterns = (rf"(?<!\w)(?:{word}){ending}(?!\w)" for word, ending in zip(words, endings, strict=True))
-    return {place for place, pattern in enumerate(patterns) if re.search(pattern, text, re.IGNORECASE)}
+    before, behind = _BEFORE.get(language, ""), _BEHIND[language]
+    words = [f"(?:{_ALSO.get(word, word)})" for word in CALENDAR_WORDS[language]]
+    words = [f"{before}{word}{behind}" if place < _DAYS else word for place, word in enumerate(words)]
+    return {place for place, word in enumerate(words) if re.search(rf"(?<!\w){word}(?!\w)", text, re.IGNORECASE)}

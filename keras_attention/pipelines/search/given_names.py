@@ -48,8 +48,9 @@ GIVEN_NAMES = _NAMES.split()
 EXCHANGED = {"Maria", "Marie", "Mary"}  # human translators of everyday sentences take one for the other
 _ONE = "|".join(GIVEN_NAMES)
 NAMES = rf"(?:Jean-)?(?:{_ONE})(?:-(?:{_ONE}))*"  # with hyphens as one, such as Jean-Paul and Anna-Lena
+CAPITAL = "[A-ZÀ-ÖØ-ÞĆČĞİŁŘŚŞŠŹŻŽ]"
 # A surname such as O'Neil or Smith-Jones, or an initial before it.
-CAPITALIZED = r"(?:[A-ZÀ-ÖØ-Þ]['’])?[A-ZÀ-ÖØ-Þ](?:[^\W\d_]+|\.(?=\s[A-ZÀ-ÖØ-Þ]))(?:[-'’][A-ZÀ-ÖØ-Þ][^\W\d_]+)*"
+CAPITALIZED = rf"(?:{CAPITAL}['’])?{CAPITAL}(?:[^\W\d_]+|\.(?=\s{CAPITAL}))(?:[-'’]{CAPITAL}[^\W\d_]+)*"
 _NO_SURNAMES = {"en": "|".join([*CALENDAR_WORDS["en"], "March", "May", "Christmas", "Easter"]), "fr": "Dieu|Noël"}
 
 

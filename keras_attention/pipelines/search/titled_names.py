@@ -7,6 +7,7 @@ and the answer gets "Frau Weber" in its place.
 import re
 from functools import cache
 
+from keras_attention.pipelines.search.calendar_words import CALENDAR_WORDS
 from keras_attention.pipelines.search.given_names import CAPITALIZED, NAMES
 
 TITLES = {  # kind -> the title in each language
@@ -35,63 +36,80 @@ _WRITTEN = {  # how people write them
 }
 _TITLE = {language: "|".join(kinds.values()) for language, kinds in _WRITTEN.items()}
 _AND = {"en": "and", "de": "und", "fr": "et"}
-_OFFICES = {  # what else stands behind a title: beginnings of words
-    "en": "President|Chair|Speaker|Secretary|Commissioner|Minister|Prime|Vice|Ambassador|Mayor|Judge|Officer|Right|"
-    "Universe",
-    "de": "Präsident|Vorsitzend|Kommissar|Minister|Lehrer|Ober|Kolleg|Bürgermeister|Kanzler|Bundes|Direktor|General|"
-    "Hauptmann|Pfarrer|Nachbar|Wirt|Abgeordnet|Bericht|Rat\b|Staats|Gott|Wachtmeister",
-    "fr": "Président|Commissaire|Ministre",
+_NO_NAMES = {  # what else stands behind a title: beginnings of words
+    "en": r"President|Chair|Speaker|Secretary|Commissioner|Minister|Vice|Ambassador|Officer|Teacher|Editor|Universe|"
+    r"(?:Prime|Mayor|Judge|Right|World|Word|Germany|America|It|You|He|She|We|They)\b",
+    "de": r"Präsident|Vorsitzend|Kommissar|Minister|Lehrer|Kolleg|Bürgermeister|Kanzler|Bundes|Direktor|General|"
+    r"Kapitän|Hauptmann|Pfarrer|Nachbar|Abgeordnet|Bericht|Staats|Wachtmeister|Inspektor|Botschafter|Bischof|Polizist|"
+    r"(?:Wirt|Wirtin|Gott|Jesus|Ober|Rat|Namens|Anfang|Mitte|Ende)\b",
+    "fr": r"Président|Commissaire|Ministre|(?:Je|Tu|Il|Elle|On|Nous|Vous|Ils|Elles|Merci|Tout|Avez|Oui|Non|Ou)\b",
 }
-# Behind these words, a title is none, or needs its article: "meine Frau Anna", "le docteur Martin".
-_STEMS = {"mein dein sein kein ein ihr unser euer eur": " e er en em es", "jed dies welch manch": "e er en em es"}
-_ARTICLES = {
-    "en": ["the"],
-    "de": ["der", "die", "das", "den", "dem"]
-    + [stem + end for stems, ends in _STEMS.items() for stem in stems.split() for end in ends.split(" ")],
-    "fr": ["le", "la", "au", "du", "un", "une", "ce", "cette", "mon", "ma", "ton", "ta", "son", "sa", "votre", "notre"],
+# Behind these words, a title is none, or needs its article: "meine alte Frau Anna", "le docteur Martin".
+_STEMS = "(?:[mdsk]?ein|ihr|unser|euer|eur|jed|dies|welch|manch)(?:e[rsnm]?)?|der|die|das|den|dem|des|zum|zur|im|am"
+_BEFORE = {
+    "en": r"\bthe\s$",
+    "de": rf"\b(?:{_STEMS})\s(?:[a-zäöüß]+e[rnms]?\s){{0,2}}$|\b(?:Mann und|als)\s$",
+    "fr": r"\b(?:le|la|au|du|une?|cet|cette|ce|[mts](?:on|a)|[nv]otre|taille|ligne|quai|plan)\s$",
 }
+_BEFORE = {language: re.compile(before, re.IGNORECASE) for language, before in _BEFORE.items()}
+_BEFORE_CHARACTERS = 60
 # What may stand between title and surname: in German, other nouns begin with capitals, too.
 _FIRST = {"en": CAPITALIZED, "fr": CAPITALIZED, "de": rf"{NAMES}|[A-ZÄÖÜ]\."}
-_PARTICLES = r"(?:(?:v[ao]n|zu|de[rn]?|d[aiu]|l[ae]|te[nr])\s){0,2}(?:d['’])?"  # "von der Leyen"
+_PARTICLES = r"(?:(?:v[ao]n|zu|de|d[aiu]|te[nr])\s(?:(?:de[rn]?|l[ae])\s)?)?(?:d['’])?"  # "von der Leyen"
 # Copied by all four general translators; none begins with a vowel, before which French shortens words.
 _STAND_INS = {"man": ["Tom", "Peter", "Paul", "Robert"], "woman": ["Julia", "Lisa", "Nina", "Sarah"]}
 # Behind a preposition, and as an object, German has "Herrn": "bei Herrn Weber", "ich kenne Herrn Weber".
 _OBJECT = re.compile(
     r"(?:\b(?:an|auf|aus|bei|durch|für|gegen|gegenüber|hinter|mit|nach|neben|ohne|seit|statt|über|um|von|vor|wegen|zu)"
     r"|\b(?:ich|du|er|wir|man|sie|es) (?!bin|bist|ist|sind|war|heiß)[a-zäöüß]+"
-    r"|[a-zäöüß]{3,} (?:ich|du|er|wir|man|Sie))\s$",
+    r"|\b(?!bi?st|ist|sind|war|heiß)[a-zäöüß]{3,} (?:ich|du|er|wir|man|Sie))\s$",
     re.IGNORECASE,
 )
 # Where French people speak to somebody: "Bonjour, Madame Weber".
-_ADDRESSED = re.compile(r"(?:,\s|\b(?:[Bb]onjour|[Bb]onsoir|[Cc]h[eè]re?|[Mm]erci|[Ss]alut|[Oo]ui|[Nn]on)\s)$")
+_ADDRESSED = re.compile(r"(?:\b(?:[Bb]onjour|[Bb]onsoir|[Cc]h[eè]re?|[Mm]erci|[Ss]alut|[Oo]ui|[Nn]on)\s)$")
+_ENDS = re.compile(r"\s*(?:[.,;:!?…]|$)")
+_NO_ARTICLE = re.compile(
+    r"\b(?:[nv]otre|[mts]on|leur|ce|un|le|au|du|jeune|vieux|cher|bon|petit|grand)\s$", re.IGNORECASE
+)
 _SPOKEN = {"M.": "Monsieur", "Mme": "Madame", "Mlle": "Mademoiselle", "Dr": "Docteur", "Pr": "Professeur"}
 
 
 @cache
-def titled_name(language, with_articles=False):
+def titled_name(language):
     """The pattern (str) of titles and the name behind them, without groups. In "Mr and Mrs Brown", "Mr" alone matches.
+
+    `is_title` says whether a match is one.
 
     Args:
         language: str, a code such as "en". Of languages other than English, German and French: what never matches.
-        with_articles: bool. Whether an article may stand before it in French: "le docteur Martin".
     """
     if language not in _WRITTEN:
         return "(?!)"
     title, first = _TITLE[language], _FIRST[language]
-    words = [] if with_articles and language == "fr" else _ARTICLES[language]
-    behind = "".join(rf"(?<!\b[{word[0]}{word[0].upper()}]{word[1:]}\s)" for word in words)
-    titles = rf"(?<!\w)(?=(?:{title})\b){behind}(?:{title})(?:\.?\s(?:{title}))*\.?"
-    name = rf"{_PARTICLES}(?!(?:{title})\b|{_OFFICES[language]})(?:(?:{first})\s){{0,3}}{CAPITALIZED}"
+    titles = rf"(?<!\w)(?:{title})(?:\.?\s(?:{title})){{0,2}}\.?"
+    name = rf"{_PARTICLES}(?!(?:{title})\b|{_NO_NAMES[language]})(?:(?:{first})\s){{0,3}}{CAPITALIZED}"
     return rf"{titles}(?:\s{name}|(?=\s{_AND[language]}\s(?:{title})\.?\s{CAPITALIZED}))"
 
 
+def is_title(text, start, language):
+    """Whether a match of `titled_name` that starts there in a text is a title: not "meine Frau Anna"."""
+    return not _BEFORE[language].search(text[max(0, start - _BEFORE_CHARACTERS) : start])
+
+
 def titled_name_missing(source, answer, language):
-    """Whether the last word of a name behind a title of a source, in `language`, is not in its translation."""
-    names = {_parts(one, language)[1] for one in re.findall(titled_name(language, with_articles=True), source)}
-    lasts = {name.split()[-1] for name in names if name}
+    """Whether the last word of a name behind a title of a source, in `language`, is not in its translation.
+
+    In French, a title may have an article: "le docteur Martin".
+    """
+    found = [
+        match[0]
+        for match in re.finditer(titled_name(language), source)
+        if language == "fr" or is_title(source, match.start(), language)
+    ]
+    lasts = {name.split()[-1] for _, name in (_parts(one, language) for one in found) if name}
     if language == "de":
         lasts = {last.removesuffix("s") for last in lasts}  # perhaps a genitive: "Frau Castros Haus"
-    return any(not re.search(rf"(?<!\w){re.escape(last)}", answer, re.IGNORECASE) for last in lasts)
+    return any(not re.search(rf"(?<!\w){re.escape(last)}['’]?s?(?!\w)", answer, re.IGNORECASE) for last in lasts)
 
 
 def stand_ins(titled, language):
@@ -127,12 +145,24 @@ def placed(answer, start, end, item, language):
         item: str, perhaps a result of `in_answers`.
         language: str or None, the language of the answer.
     """
-    before, title = answer[:start], re.match(r"(?:Herr|M\.|Mme|Mlle|Dr|Pr)(?![^\W_])", item)
-    if title and language == "de" and title[0] == "Herr" and _OBJECT.search(before):
+    before, after = answer[:start], answer[end:]
+    near, title = before[-_BEFORE_CHARACTERS:], re.match(r"(?:Herr|M\.|Mme|Mlle|Dr|Pr)(?![^\W_])", item)
+    if title and language == "de" and title[0] == "Herr" and (_OBJECT.search(near) or after.startswith("s ")):
         item = f"Herrn{item[4:]}"
-    elif title and language == "fr" and _ADDRESSED.search(before):
+    elif (
+        title
+        and language == "fr"
+        and (_ADDRESSED.search(near) or (near.endswith(", ") and _ENDS.match(after[:_BEFORE_CHARACTERS])))
+    ):
         item = _SPOKEN[title[0]] + item[title.end() :]
     elif title and language == "fr" and title[0] in ("Dr", "Pr"):
-        before = re.sub(r"\bde $", "du ", re.sub(r"\bà $", "au ", before))
-        item = item if before.endswith(("du ", "au ")) else f"{'le' if before.strip() else 'Le'} {item}"
-    return before + item + answer[end:]
+        before = re.sub(r"\b([Dd])e $", r"\1u ", re.sub(r"\b([Aa]|À|à) $", _to_the, before))
+        if not _NO_ARTICLE.search(before[-_BEFORE_CHARACTERS:]):
+            item = f"{'le' if near.strip() else 'Le'} {item}"
+    if item in CALENDAR_WORDS.get(language, ()) and answer[start : start + 1].isupper():  # "Mardi" at the beginning
+        item = item[0].upper() + item[1:]
+    return before + item + after
+
+
+def _to_the(match):
+    return "Au " if match[1] in "AÀ" else "au "
