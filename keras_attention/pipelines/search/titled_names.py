@@ -48,7 +48,7 @@ _NO_NAMES = {  # what else stands behind a title: beginnings of words
 _STEMS = "(?:[mdsk]?ein|ihr|unser|euer|eur|jed|dies|welch|manch)(?:e[rsnm]?)?|der|die|das|den|dem|des|zum|zur|im|am"
 _BEFORE = {
     "en": r"\bthe\s$",
-    "de": rf"\b(?:{_STEMS})\s(?:[a-zäöüß]+e[rnms]?\s){{0,2}}$|\b(?:Mann und|als)\s$",
+    "de": rf"\b(?:{_STEMS})\s(?:[a-zäöüß]+e[rnms]?\s){{0,2}}$|\bMann und\s$",
     "fr": r"\b(?:le|la|au|du|une?|cet|cette|ce|[mts](?:on|a)|[nv]otre|taille|ligne|quai|plan)\s$",
 }
 _BEFORE = {language: re.compile(before, re.IGNORECASE) for language, before in _BEFORE.items()}
