@@ -173,7 +173,7 @@ class Guard(NamedTuple):
     def restored(self, answer, pairs):
         """An answer with the items in place of their stand-ins: str."""
         places = [
-            (match.span(), item)
+            (match.span(), item.capitalize() if stand_in.islower() and match[0].istitle() else item)
             for stand_in, item in pairs
             for match in re.finditer(
                 rf"(?:{SYMBOL}\s?)?(?<!\w){stand_in}(?!\d)(?:\s?{MONEY_BESIDE})?"
@@ -299,9 +299,11 @@ def difference(source, answer, source_language=None, target_language=None):
     if names != other_names or currency_differs(priced, answer, target_language):
         return "items"
     people = language_of_people(source_language, target_language)
-    if people and (given_name_missing(source, answer, people) or titled_name_missing(source, answer, people)):
-        return "items"
-    if calendar_words_differ(source, answer, source_language, target_language):
+    if people and (
+        given_name_missing(source, answer, people)
+        or titled_name_missing(source, answer, people)
+        or calendar_words_differ(source, answer, people, target_language)
+    ):
         return "items"
     return "items" if units_differ(source, answer, source_language, target_language) else None
 

@@ -31,10 +31,8 @@ def calendar_words_differ(source, answer, source_language, target_language):
 
     Args:
         source, answer: str.
-        source_language, target_language: str or None, codes such as "en"; of other languages, nothing differs.
+        source_language, target_language: str, the codes of two languages of `CALENDAR_WORDS`.
     """
-    if not {source_language, target_language} <= set(CALENDAR_WORDS):
-        return False
     here, there = _places(source, source_language), _places(answer, target_language)
     lost = [CALENDAR_WORDS[source_language][place] for place in here - there]
     added = [CALENDAR_WORDS[target_language][place] for place in there - here]
@@ -63,7 +61,12 @@ def other_calendar_words(word, source_language, target_language):
 
 def _places(text, language):
     """The places in `CALENDAR_WORDS` of the words in a text: set of int. "Freitagabend" and "Fridays" have Friday."""
+    return {place for place, pattern in enumerate(_patterns(language)) if pattern.search(text)}
+
+
+@cache
+def _patterns(language):
     before, behind = _BEFORE.get(language, ""), _BEHIND[language]
     words = [f"(?:{_ALSO.get(word, word)})" for word in CALENDAR_WORDS[language]]
     words = [f"{before}{word}{behind}" if place < _DAYS else word for place, word in enumerate(words)]
-    return {place for place, word in enumerate(words) if re.search(rf"(?<!\w){word}(?!\w)", text, re.IGNORECASE)}
+    return [re.compile(rf"(?<!\w){word}(?!\w)", re.IGNORECASE) for word in words]

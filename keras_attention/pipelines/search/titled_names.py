@@ -7,7 +7,6 @@ and the answer gets "Frau Weber" in its place.
 import re
 from functools import cache
 
-from keras_attention.pipelines.search.calendar_words import CALENDAR_WORDS
 from keras_attention.pipelines.search.given_names import CAPITALIZED, NAMES
 
 TITLES = {  # kind -> the title in each language
@@ -159,8 +158,6 @@ def placed(answer, start, end, item, language):
         before = re.sub(r"\b([Dd])e $", r"\1u ", re.sub(r"\b([Aa]|À|à) $", _to_the, before))
         if not _NO_ARTICLE.search(before[-_BEFORE_CHARACTERS:]):
             item = f"{'le' if near.strip() else 'Le'} {item}"
-    if item in CALENDAR_WORDS.get(language, ()) and answer[start : start + 1].isupper():  # "Mardi" at the beginning
-        item = item[0].upper() + item[1:]
     return before + item + after
 
 
