@@ -4,8 +4,8 @@ WORKDIR /source
 COPY setup.py pyproject.toml MANIFEST.in README.md LICENSE ./
 COPY keras_attention keras_attention
 COPY saved_models saved_models
-RUN python -m venv /opt/keras-attention
-RUN /opt/keras-attention/bin/pip install --no-cache-dir ".[serve,ctranslate2]"
+RUN python -m venv /opt/keras-attention && \
+    /opt/keras-attention/bin/pip install --no-cache-dir ".[serve,ctranslate2]"
 
 FROM python:3.11-slim-bookworm
 COPY --from=build /opt/keras-attention /opt/keras-attention

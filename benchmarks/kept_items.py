@@ -19,6 +19,7 @@ from keras_attention.pipelines.items import STAND_INS, difference
 from keras_attention.pipelines.languages import language_code
 from keras_attention.pipelines.search.calendar_words import CALENDAR_WORDS
 from keras_attention.pipelines.search.given_names import GIVEN_NAMES
+from keras_attention.pipelines.search.place_names import CITIES, COUNTRIES
 
 TEMPLATES = {
     "number": "I bought {} books last week.|The company has {} workers.|Please read page {}.|She was born in {}.|"
@@ -48,6 +49,8 @@ TEMPLATES = {
     "Please ask {} for help.|We have to wait for {}.|{}'s car is blue.|I would like to speak to {}.",
     "day": "See you on {}.|The shop is closed on {}.|I will send you the documents by {}.|Can we meet on {}?|"
     "The package arrived on {}.|{} is my birthday.|We have time on {}.|I have an appointment on {}.",
+    "place": "I live in {}.|We are flying to {} tomorrow.|{} is very beautiful.|She comes from {}.|Is it cold in {}?|"
+    "The letter from {} is here.|My parents want to see {}.|How far is it to {}?",
 }
 SURNAMES = [
     "Smith",
@@ -95,6 +98,7 @@ def sentences(seed=0):
         "emoji": lambda: draw.choice(["😀😍🎉👍🏽", "❤️", "👨\u200d👩\u200d👧", "🇩🇪", "🍎", "🚀", "☀️"]),
         "given name": lambda: draw.choice(GIVEN_NAMES),
         "day": lambda: draw.choice(CALENDAR_WORDS["en"][:7]),
+        "place": lambda: draw.choice([*CITIES, *COUNTRIES]).names["en"][0],
         "name with a title": lambda: f"{draw.choice(['Mr', 'Mr.', 'Mrs', 'Ms.', 'Dr.'])} {draw.choice(SURNAMES)}",
     }
     return [

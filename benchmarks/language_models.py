@@ -152,6 +152,19 @@ def table(results):
     return "\n".join(lines) + "\n"
 
 
+def means_by_context(losses):
+    """Means of the losses by position (T,) over growing intervals: (first tokens of context, means)."""
+    edges = np.unique(np.geomspace(1, len(losses), 17).round().astype(int))
+    means = [float(np.mean(losses[low - 1 : high - 1])) for low, high in zip(edges[:-1], edges[1:], strict=True)]
+    return edges[:-1].tolist(), means
+
+
+def used_context(losses):
+    """The tokens of context of the first interval whose mean loss is within 0.02 nats of the lowest."""
+    starts, means = means_by_context(losses)
+    return next(start for start, mean in zip(starts, means, strict=True) if mean - min(means) <= 0.02)
+
+
 def plot(results, path):
     """Draws the loss by position of the context, on a logarithmic axis, means over growing intervals."""
     from matplotlib.figure import Figure
@@ -159,10 +172,7 @@ def plot(results, path):
     figure = Figure(figsize=(6.4, 4.0))
     axes = figure.add_subplot()
     for kind, result in results.items():
-        losses = np.array(result["loss by position"])
-        edges = np.unique(np.geomspace(1, len(losses), 17).round().astype(int)) - 1
-        means = [losses[low:high].mean() for low, high in zip(edges[:-1], edges[1:], strict=True)]
-        axes.plot(edges[:-1] + 1, means, marker="o", markersize=3, label=KINDS[kind][0])
+        axes.plot(*means_by_context(result["loss by position"]), marker="o", markersize=3, label=KINDS[kind][0])
     axes.set(xscale="log", xlabel="tokens of context", ylabel="loss (nats per token)")
     axes.grid(alpha=0.3)
     axes.legend(frameon=False)

@@ -153,7 +153,8 @@ def finetune(
             `label` may be a list of columns of 0 and 1.
         label_names: list of str, the names of the labels if `labels` are columns of 0 and 1 or numbers of classes. By
             default, columns have their own names or their numbers, from 0.
-        kind: "images" or "sounds", the files of a folder; None: by their names. "series" for series.
+        kind: "images" or "sounds", what `texts` are; None: texts, and the files of a folder by their names. "series"
+            for series.
         start: str or Path, a model to start from, see `load`; "none" for random weights of the settings' `network` and
             `size`. None: "minilm_small_en"; "minilm_small_multi" if a quarter of the texts is in German, French or
             Spanish; and "none" for a folder or if the settings have a `network`.
@@ -178,7 +179,7 @@ def finetune(
         from keras_attention.finetuning.examples import files_and_labels, is_folder, is_path
         from keras_attention.finetuning.starting_model import FILES, open_start, suited_start
         from keras_attention.finetuning.workflow import finetune_lists
-    of_files = kind == "series" or (labels is None and is_folder(texts))
+    of_files = kind is not None or (labels is None and is_folder(texts))
     opened = open_start(start, settings.get("network") or (FILES if of_files and start is None else None))
     if labels is None and is_path(texts, kind):
         texts, labels = files_and_labels(texts, opened, kind, label)

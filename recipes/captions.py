@@ -17,7 +17,7 @@ import math
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from keras_attention.cli.io.terminal import command_line, silent_libraries
+from keras_attention.cli.io.terminal import print_file_model, silent_libraries
 
 with silent_libraries():
     import keras
@@ -147,10 +147,8 @@ def main(arguments=None):
     if session.finish(weights_only=not scored):  # only in the chief worker
         session.outcome["settings"] |= {"data_dir": "", "data": Path(config.data).name, "out": session.out.name}
         scores = caption_entries.write_captioner(session.out, captioner, data, **session.outcome)
-        print(", ".join(f"{name} {value:.2f}" for name, value in scores.items()))
         session.clean_up()
-        example = session.out / f"example_1{captioner.kind.example_suffix}"
-        print(f"Saved to {session.out}. Try: {command_line('caption', session.out, str(example))}")
+        print_file_model(session.out, scores, "caption", captioner.kind)
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ import functools
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from keras_attention.cli.io.terminal import command_line, silent_libraries
+from keras_attention.cli.io.terminal import print_file_model, silent_libraries
 
 with silent_libraries():
     import keras
@@ -26,30 +26,28 @@ from keras_attention.data.batches import check_tokens_at_once
 from keras_attention.data.images.image_batches import ImageBatches, usual_augmentation
 from keras_attention.data.images.labelled_images import SETS, load_image_data, some_of_each
 from keras_attention.data.images.masked_patches import MaskedPatches
-from keras_attention.inputs.image import ImageInput
-from keras_attention.inputs.series import SeriesInput
-from keras_attention.inputs.sound import SoundInput
 from keras_attention.models import PatchPretrainer
-from keras_attention.models.patch_classifier import CHOICES, SETTINGS, PatchClassifier, usual_patch_size
+from keras_attention.models.patch_classifier import CHOICES, SETTINGS, PatchClassifier
 from keras_attention.support.flags import parse_config, setting
-from keras_attention.training.losses import NO_CLASS, class_cross_entropy, token_cross_entropy
+from keras_attention.training.losses import class_cross_entropy
 from keras_attention.training.optim import make_schedule
 from keras_attention.training.run import RunSettings
 from keras_attention.training.session import Session
 from keras_attention.zoo.registry import check_free, claim_entry
+from keras_attention.zoo.schema import ARCHITECTURES
 from keras_attention.zoo.warm_start import load_start, start_settings, take_weights
 
 
 @dataclass(frozen=True)
 class Config(RunSettings):
-    data: str = setting("digits", f"{', '.join(SETS)}, a folder of images or sounds by label, or a table of series")
+    data: str = setting("digits", f"{', '.join(SETS)}, a folder or table of images or sounds, or a table of series")
     data_dir: str = setting("", "folder of the idx files of mnist or fashion_mnist; empty: download them once")
     validation_split: float = setting(1 / 12, "share of the training images, from the end, for validation")
     labels: int | None = setting(None, "use only this many random images of each label; default: all")
     pretrain: bool = setting(False, "learn from all images without labels, to choose the right patch for masked places")
     masked: float = setting(0.5, "with --pretrain: share of the patches that are masked")
     start_from: str = setting("", "start from this trained model, with its settings", name="from")
-    patch_size: int | None = setting(None, "pixels along each side of a patch; default: 2, 4 or 8, by the images")
+    patch_size: tuple[int, ...] = setting((), "sides of a patch: one number, or height and width; default: 2, 4 or 8")
     hidden_dim: int = setting(128, "width of the layers")
     intermediate_dim: int = setting(256, "inner width of the feed-forward networks")
     num_heads: int = setting(4, "number of attention heads")
@@ -67,36 +65,30 @@ class Config(RunSettings):
     warmup_steps: int = setting(300, "updates until the peak")
     label_smoothing: float = setting(0.1, "share of the target probability spread over the labels")
     ema_decay: float | None = setting(0.998, "exponential average of the weights; none: the last weights")
+    jit_compile: bool | None = setting(False, "compile whole steps with XLA")
 
 
 DATA = {"digits": {"hidden_dim": 48, "intermediate_dim": 96, "num_layers": 3, "epochs": 60, "shift": 1,
                    "rows_per_batch": 64, "warmup_steps": 100, "learning_rate": 3e-3, "ema_decay": 0.98,
-                   "jit_compile": False, "validation_split": 0.125},
-        "mnist": {"stem": "pooled", "num_layers": 2, "erase": 0.3, "epochs": 20, "jit_compile": False},
-        "fashion_mnist": {"stem": "pooled", "num_layers": 2, "flip": True, "erase": 0.4, "epochs": 40,
-                          "jit_compile": False}}  # fmt: skip
-FILES = {"hidden_dim": 96, "intermediate_dim": 192, "num_heads": 3, "rows_per_batch": 16, "warmup_steps": 100,
-         "ema_decay": 0.98, "jit_compile": False, "validation_split": 0.1}  # fmt: skip
-SMOKE = {"hidden_dim": 8, "intermediate_dim": 8, "num_heads": 2, "num_layers": 1, "epochs": 1, "jit_compile": False}
+                   "validation_split": 0.125},
+        "mnist": {"stem": "pooled", "num_layers": 2, "erase": 0.3, "epochs": 20},
+        "fashion_mnist": {"stem": "pooled", "num_layers": 2, "flip": True, "erase": 0.4, "epochs": 40}}  # fmt: skip
+FILES = PatchClassifier.presets["mini"] | {"rows_per_batch": 16, "warmup_steps": 100, "ema_decay": 0.98,
+                                           "validation_split": 0.1}  # fmt: skip
+PRETRAINING = {"label_smoothing": 0.0}
+SMOKE = {"hidden_dim": 8, "intermediate_dim": 8, "num_heads": 2, "num_layers": 1, "epochs": 1}
 SMOKE_IMAGES = 200
 
 
 def presets(config):
     """The defaults that depend on other flags."""
-    chosen = DATA.get(config.data, FILES) | (SMOKE if config.smoke else {})
-    if start := start_settings(config.start_from, config):
-        chosen |= {**start, "patch_size": start["patch_size"][0]}
-    return chosen
-
-
-def patch_loss(model, inputs, labels):
-    """-log p of the right patch among the masked ones, for each masked place: Selfie (Trinh, Luong & Le 2019)."""
-    return token_cross_entropy(labels, model(inputs, training=True), pad_id=NO_CLASS)  # of scores (B, M, M)
+    chosen = DATA.get(config.data, FILES) | (PRETRAINING if config.pretrain else {}) | (SMOKE if config.smoke else {})
+    return chosen | start_settings(config.start_from, config)
 
 
 def loss(model, inputs, labels, label_smoothing):
-    """-log p of the right label, given the patches of an image."""
-    logits = model(inputs, training=True)  # (B, K)
+    """-log p of the right label of each image; with --pretrain, of the right patch for each masked place."""
+    logits = model(inputs, training=True)  # (B, K) for K labels; (B, M, M) for M masked patches at M places
     return class_cross_entropy(labels, logits, label_smoothing=label_smoothing)
 
 
@@ -105,27 +97,22 @@ def main(arguments=None):
     out = config.folder(f"patches_{Path(config.data).stem}{'_pretrained' * config.pretrain}")
     session = Session.start(config, out, unit="images", check_out=check_free)
     config, start = session.config, load_start(config.start_from)
-    data = load_image_data(config.data, config.data_dir, config.validation_split, (ImageInput, SoundInput, SeriesInput))
+    kinds = ARCHITECTURES["PatchClassifier"].task.inputs  # images, sounds and series
+    data = load_image_data(config.data, config.data_dir, config.validation_split, kinds)
     labelled = some_of_each(data.train, config.labels, config.seed)
     train = (data.train if config.pretrain else labelled).take(slice(SMOKE_IMAGES if config.smoke else None))
     # "values" (B, height, width, channels) from -1 to 1, changed at random in each epoch, and "labels" (B,). A sound is
     # (B, frames, bands, 1), a series (B, T, channels).
-    augmentation = usual_augmentation(data.kind, config.shift, config.flip, config.erase)
-    batches = ImageBatches(train, config.rows_per_batch, config.seed, augmentation)
+    batches = ImageBatches(train, config.rows_per_batch, config.seed, usual_augmentation(data.kind, config))
     settings = {name: value for name, value in asdict(config).items() if name in SETTINGS}
-    size = train.pixels.shape[1:]  # (height, width, channels)
-    sizes = {"input_size": size, "patch_size": usual_patch_size(size, config.patch_size)}
-    model = PatchClassifier(len(data.label_names), **settings | sizes)
-    model.build()
-    num_patches = model.positions.embeddings.shape[0]
-    check_tokens_at_once(config.rows_per_batch, num_patches, config.accumulate, "patches")
+    model = PatchClassifier(len(data.label_names), data.input_size, **settings)
+    network = PatchPretrainer(model) if config.pretrain else model
+    network.build()
+    check_tokens_at_once(config.rows_per_batch, model.num_patches, config.accumulate, "patches")
     if start:
         take_weights(model, start.model)
-    network, objective = model, functools.partial(loss, label_smoothing=config.label_smoothing)
-    if config.pretrain:
-        network, objective = PatchPretrainer(model), patch_loss
-        network.build()
-        batches = MaskedPatches(batches, num_patches, config.masked)
+    if config.pretrain:  # as Selfie (Trinh, Luong & Le 2019)
+        batches = MaskedPatches(batches, model.num_patches, config.masked)
     if scored := keras.backend.backend() == "tensorflow":
         from keras_attention.publishing import image_entries
 
@@ -135,9 +122,10 @@ def main(arguments=None):
     epochs = config.epochs or model.usual_epochs(len(train))
     total_steps = epochs * len(batches.epoch(0))
     print(f"{len(train):,} images, {model.count_params():,} parameters, {total_steps:,} updates\n{session.description}")
-    rate = make_schedule("cosine", config.learning_rate, min(config.warmup_steps, total_steps // 2), total_steps)
+    rate = make_schedule("cosine", config.learning_rate, config.warmup_steps, total_steps)
     optimizer = keras.optimizers.AdamW(rate, weight_decay=config.weight_decay)
     optimizer.exclude_from_weight_decay(var_list=[v for v in network.trainable_variables if len(v.shape) < 2])
+    objective = functools.partial(loss, label_smoothing=config.label_smoothing)
     update = session.compile(network, optimizer, objective, clip_norm=1.0, ema_decay=config.ema_decay)
     with session:  # checkpoints, resume, Ctrl-C
         for epoch in session.epochs(batches, epochs, monitor="val_loss" if config.pretrain else "val_accuracy"):
@@ -152,10 +140,8 @@ def main(arguments=None):
         if config.pretrain:  # the only use of labels
             image_entries.fit_output_layer(model, labelled)
         scores = image_entries.write_image_classifier(session.out, classifier, data, **session.outcome)
-        print(", ".join(f"{name} {value:.2f}" for name, value in scores.items()))
         session.clean_up()
-        example = session.out / f"example_1{classifier.kind.example_suffix}"
-        print(f"Saved to {session.out}. Try: {command_line('classify', session.out, str(example))}")
+        print_file_model(session.out, scores, "classify", classifier.kind)
 
 
 if __name__ == "__main__":

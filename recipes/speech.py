@@ -13,7 +13,7 @@ label of a recording, one character, as a sub-folder or at the beginning of a na
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from keras_attention.cli.io.terminal import command_line, silent_libraries
+from keras_attention.cli.io.terminal import print_file_model, silent_libraries
 
 with silent_libraries():
     import keras
@@ -85,6 +85,8 @@ def main(arguments=None):
         return kind.read(path).samples / LOUDEST
 
     data = load_speech_data(config.data, RATE, read, SUFFIXES, config.validation_split)
+    # Longer recordings are read in parts that, even without pauses, have no more words than the longest in training.
+    kind.part_seconds = max(1.0, round(config.most_words * data.train.mean_seconds(RATE), 1))
     lengths = 1, config.most_words
     tokenizer = start.tokenizers["text"] if start else CharacterTokenizer(data.characters)
 
@@ -134,10 +136,8 @@ def main(arguments=None):
     if session.finish(weights_only=not scored):  # only in the chief worker
         session.outcome["settings"] |= {"data": Path(config.data).name, "out": session.out.name}
         scores = speech_entries.write_transcriber(session.out, transcriber, data, **session.outcome)
-        print(", ".join(f"{name} {value:.2f}" for name, value in scores.items()))
         session.clean_up()
-        example = session.out / f"example_1{kind.example_suffix}"
-        print(f"Saved to {session.out}. Try: {command_line('transcribe', session.out, str(example))}")
+        print_file_model(session.out, scores, "transcribe", kind)
 
 
 if __name__ == "__main__":

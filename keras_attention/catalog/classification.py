@@ -345,10 +345,8 @@ def file_classification(size, kinds=("image",), sizes_of=None):
 MOST_SOURCES = 100  # that are looked at for their kind
 
 
-def _sizes_of_patches(size):
-    from keras_attention.models.patch_classifier import usual_patch_size
-
-    return {"input_size": list(size), "patch_size": list(usual_patch_size(size))}
+def _usual_patches(size):
+    return {"input_size": list(size), "patch_size": []}
 
 
 def patch_parameters(model):
@@ -382,7 +380,7 @@ register(
             "dropout": number(0, 0.99),
         },
         parameters=patch_parameters,
-        task=file_classification(lambda model: model["input_size"], ("image", "sound", "series"), _sizes_of_patches),
+        task=file_classification(lambda model: model["input_size"], ("image", "sound", "series"), _usual_patches),
         classifier="PatchClassifier",
         networks={"patches": {}},
     )

@@ -15,7 +15,7 @@ def language_of(config):
     return f"Language: {config['language']}"
 
 
-def with_search(config, where, kind, fields, input_of):
+def with_search(config, where, kind, fields, input_of, optional=()):
     """Checks the kind of input and the search of a model that writes texts about files; fills in the search.
 
     Args:
@@ -24,11 +24,12 @@ def with_search(config, where, kind, fields, input_of):
         kind: str, the key of the kind of input, such as "image".
         fields: dict from each key of the kind to its allowed values.
         input_of: callable(config) -> the kind of input; raises ValueError if its numbers do not fit together.
+        optional: names of the fields that may be missing.
 
     Returns:
         The dict with all settings of the search.
     """
-    check_fields(config[kind], fields, tuple(fields), f"{where}, {kind}")
+    check_fields(config[kind], fields, tuple(set(fields) - set(optional)), f"{where}, {kind}")
     check_fields(config["decoding"], CAPTION_DECODING, (), f"{where}, decoding")
     try:
         input_of(config)

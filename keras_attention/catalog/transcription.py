@@ -10,6 +10,7 @@ SOUND = {
     "window": whole(2, MAX_WINDOW),
     "hop": whole(1, 1 << 14),
     "frames": whole(4, 1 << 16),
+    "part_seconds": number(1, 600),
 }
 
 
@@ -19,7 +20,7 @@ def _input_of(config):
 
 
 def _check(config, where):
-    return with_search(config, where, "sound", SOUND, _input_of)
+    return with_search(config, where, "sound", SOUND, _input_of, optional=("part_seconds",))
 
 
 TRANSCRIPTION = Task(

@@ -49,6 +49,7 @@ def add_translate(commands):
     chosen = "with --attention: one map for each of these {}, such as 1,3, or all; default: their mean"
     command.add_argument("--layers", type=_numbers, metavar="N,N", help=chosen.format("layers"))
     command.add_argument("--heads", type=_numbers, metavar="N,N", help=chosen.format("heads"))
+    command.add_argument("--pieces", action="store_true", help="with --attention: pieces of words instead of words")
     command.add_argument(
         "--stream", action="store_true", help="print each token as soon as it is generated; no beam search"
     )
@@ -144,8 +145,9 @@ def add_export(commands):
         "--format",
         choices=("saved_model", "litert", "onnx", "ctranslate2"),
         default="saved_model",
-        help="saved_model (default): TensorFlow, text in and text out; litert, onnx: token ids in, logits out; "
-        "ctranslate2: a Transformer that translates, tokens in and tokens out",
+        help="saved_model (default): TensorFlow; texts, documents, pixels, waveforms or series in, texts, vectors or "
+        "labels out; litert, onnx: BERTs and Transformers, token ids in, logits out; ctranslate2: a Transformer that "
+        "translates, tokens in and tokens out",
     )
     command.add_argument("--compute-type", choices=COMPUTE_TYPES, help="with --format ctranslate2: stored weights")
     help_text = "with --format litert or onnx of a BERT: weights of 8 bits; prints how much the answers change"
@@ -178,13 +180,13 @@ def add_finetune(commands):
     command.usage = "%(prog)s TABLE --text COLUMN --label COLUMN [options], or: %(prog)s FOLDER [options]"
     useful = command.add_argument_group("most useful")
     help_text = (
-        "CSV, TSV or JSONL with a header, also .gz, .xz; a folder of images or sounds, one sub-folder a label; or with "
-        "--kind series a table with one series a row (CSV, TSV, .npy, .ts)"
+        "CSV, TSV or JSONL with a header, also .gz, .xz, with texts or names of images or sounds; a folder of images "
+        "or sounds, one sub-folder a label; or with --kind series a table with one series a row (CSV, TSV, .npy, .ts)"
     )
     useful.add_argument("table", metavar="TABLE", help=help_text)
     useful.add_argument("--text", metavar="COLUMN", help="column of the texts, or of the names of files")
     useful.add_argument("--label", metavar="COLUMN", help="column of the labels")
-    help_text = "what the files of a folder are (default: by their names); series: also of a table, one series a row"
+    help_text = "what the files of a folder or table are (default: by their names); series: a table, one series a row"
     useful.add_argument("--kind", choices=("images", "sounds", "series"), help=help_text)
     useful.add_argument("--text-b", metavar="COLUMN", help="column of the second texts, for text pairs")
     help_text = "character between the labels of a row, for several labels per text"
@@ -367,8 +369,8 @@ def add_generate(commands):
         "--temperature", type=float, default=0.8, metavar="X", help="0: always the most probable token; default: 0.8"
     )
     command.add_argument("--top-k", type=int, default=0, metavar="K", help="sample from the K most probable tokens")
-    help_text = "sample from the most probable tokens with a total probability of P"
-    command.add_argument("--top-p", type=float, default=1.0, metavar="P", help=help_text)
+    help_text = "sample from the most probable tokens with a total probability of P (0.9)"
+    command.add_argument("--top-p", type=float, default=0.9, metavar="P", help=help_text)
     help_text = "above 1, tokens that were used before become less probable (1)"
     command.add_argument("--repetition-penalty", type=float, default=1.0, metavar="X", help=help_text)
     command.add_argument(

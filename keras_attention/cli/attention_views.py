@@ -8,7 +8,7 @@ from keras_attention.cli.io.terminal import compiling_note, json_text, load
 from keras_attention.cli.io.text_files import check_no_file_names
 from keras_attention.support.atomic_files import claim_place, whole_files
 from keras_attention.support.errors import UserError
-from keras_attention.visualize.pages import check_page_path
+from keras_attention.visualize.pages import check_page_path, weights_of_words, words_of
 from keras_attention.zoo.registry import no_model, open_entry
 
 FLAGS = {"beam_size": "--beam"}  # options whose flag has another name
@@ -38,9 +38,9 @@ def attention(arguments):
 
 
 def check_heatmap_options(arguments):
-    """Raises UserError unless --attention, --layers and --heads go together, and the picture can be written."""
-    if not arguments.attention and (arguments.layers is not None or arguments.heads is not None):
-        raise UserError("--layers and --heads need --attention FILE.")
+    """Raises UserError unless the options of --attention come with it, and the picture can be written."""
+    if not arguments.attention and (arguments.pieces or arguments.layers is not None or arguments.heads is not None):
+        raise UserError("--layers, --heads and --pieces need --attention FILE.")
     if arguments.attention:
         from keras_attention.visualize.figures import check_figure_path
 
@@ -67,8 +67,12 @@ def _draw_heatmap(arguments, best, path):
     if not best.tokens:
         print(f"keras-attention: {path.name}: not drawn, because the translation has no tokens", file=sys.stderr)
         return
-    if arguments.layers is None and arguments.heads is None:
-        attention_heatmap(best.attention, best.source_tokens, best.tokens, path)
+    mean = arguments.layers is None and arguments.heads is None
+    weights, source, target = best.attention if mean else best.heads, best.source_tokens, best.tokens
+    if not arguments.pieces:
+        weights, source, target = weights_of_words(weights, target, source), words_of(source), words_of(target)
+    if mean:
+        attention_heatmap(weights, source, target, path)
     else:
         chosen = {"layers": arguments.layers or None, "heads": arguments.heads or None}
-        heads_heatmap(best.heads, best.source_tokens, best.tokens, path, **chosen)
+        heads_heatmap(weights, source, target, path, **chosen)

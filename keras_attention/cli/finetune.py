@@ -1,13 +1,12 @@
 """`keras-attention finetune`: trains a classifier on a table of texts and labels, or on a folder of files."""
 
 import shlex
-from dataclasses import replace
 from pathlib import Path
 
 from keras_attention.catalog.common import LANGUAGE
 from keras_attention.cli.io.terminal import command_line, print_json, safe, silent_libraries
 from keras_attention.finetuning.settings import FinetuneSettings, check_settings, check_share
-from keras_attention.support.errors import UserError
+from keras_attention.support.errors import UserError, counted
 from keras_attention.zoo.registry import check_free, claim_entry
 from keras_attention.zoo.schema import check_value
 
@@ -49,14 +48,16 @@ def finetune(arguments):
             check_unused(folder)
     facts = run_facts()
     notify = _silent if arguments.json else _shown
-    of_files = in_folder or arguments.kind == SERIES
+    paths = {"train": arguments.table, "validation": arguments.validation, "test": arguments.test}
+    paths = {role: path for role, path in paths.items() if path}
+    tables = {} if in_folder or arguments.kind == SERIES else _read_tables(arguments, paths, notify)
+    of_files = in_folder or arguments.kind is not None
     network = FILES if of_files and arguments.start is None else arguments.network
     start = open_start(arguments.start, arguments.network or network)
     _check_start(arguments, start, of_files)
     settings = accelerated(start, settings)
     use_strategy(arguments.strategy, notify)
-    paths = {"train": arguments.table, "validation": arguments.validation, "test": arguments.test}
-    read = {role: _read(arguments, path, notify, start) for role, path in paths.items() if path}
+    read = {role: _read(arguments, path, notify, start, tables.get(role)) for role, path in paths.items()}
     start = suited_start(start, read["train"].all_texts, arguments.kind, notify, arguments.language)
     language = arguments.language or language_for_card(start, read["train"])
     notify(description(settings))
@@ -79,7 +80,7 @@ def finetune(arguments):
     if not chief_goes_on():  # only the chief writes the model
         return
     report = make_report(finetuned, read.get("test"))._replace(folds=folds)
-    names = ", ".join(Path(path).name for path in paths.values() if path)
+    names = ", ".join(Path(path).name for path in paths.values())
     data = [{"name": names, "terms": "as stated by its owner", "link": ""}]
     given = {"start": start, "facts": facts, "data": data, "test": read.get("test")}
     given["overwrite"] = arguments.overwrite
@@ -116,17 +117,14 @@ def _check_columns(arguments, folder):
             if not Path(arguments.table).exists():  # perhaps a folder was meant, which needs no columns
                 raise UserError(f"{arguments.table} does not exist. Expected: a table, or a folder of files.")
             raise UserError(f"The following arguments are required for a table: {', '.join(missing)}")
-        if arguments.kind:
-            raise UserError(
-                f"--kind is for folders. {arguments.table} is none: leave it out, or give --kind {SERIES} for a table "
-                "of series."
-            )
+        if arguments.kind and arguments.text_b is not None:
+            raise UserError(f"--text-b is for tables of texts, not of {arguments.kind}.")
 
 
 def _check_start(arguments, start, folder):
     """Raises UserError if files are given to a network that reads texts."""
     if folder and not start.reads_files:
-        what = "folder of files" if Path(arguments.table).is_dir() else "table of series"
+        what = "folder of files" if Path(arguments.table).is_dir() else f"table of {arguments.kind}"
         raise UserError(
             f"{arguments.table} is a {what}, but a {start.architecture.name} reads texts. Leave out --from "
             "and --network, or choose a model that reads files."
@@ -136,13 +134,39 @@ def _check_start(arguments, start, folder):
         raise UserError(f"{arguments.start} reads {kind}. Received: --kind {arguments.kind}")
 
 
-def _read(arguments, path, notify, start):
-    """The Examples of a table, or of a folder of files."""
-    from keras_attention.finetuning.examples import read_examples, read_folder, read_series_examples
+def _read_tables(arguments, paths, notify):
+    """The Examples of each table, with names of files as in the table; finds their kind, which only the rows tell."""
+    from keras_attention.finetuning.examples import kind_of_files, read_examples
+    from keras_attention.finetuning.starting_model import FILES, open_start
 
+    columns, read = (arguments.text, arguments.label, arguments.text_b), {}
+    options = {"skip_bad_rows": arguments.skip_bad_rows, "delimiter": arguments.delimiter}
+    options |= {"encoding": arguments.encoding, "empty_labels": arguments.separator is not None}
+    for role, path in paths.items():
+        if not Path(path).is_dir():
+            read[role], summary = read_examples(path, *columns, **options)
+            notify(summary)
+    if not (arguments.kind or arguments.start or arguments.network or arguments.text_b):
+        arguments.kind = kind_of_files(read["train"], open_start(None, FILES).architecture.task.inputs)
+        if arguments.kind:
+            notify(f"{arguments.table} names {arguments.kind}. To train on the names as texts, choose --network bert.")
+    return read
+
+
+def _read(arguments, path, notify, start, table):
+    """The Examples of a folder of files or of a table; of tables that are not of series, `table`."""
+    from keras_attention.finetuning.examples import read_folder, read_series_examples, with_files
+
+    kind = start.entry.input.plural if start.entry and start.reads_files else arguments.kind
+    kinds = start.architecture.task.inputs
+    if table is not None:
+        if start.reads_files:
+            named = len(table)
+            arguments.kind, table = with_files(table, kinds, kind, arguments.skip_bad_rows)
+            if len(table) < named:
+                notify(f"{path}: skipped {counted(named - len(table), 'file')} that cannot be read")
+        return table
     if Path(path).is_dir() and start.reads_files:
-        kind = start.entry.input.plural if start.entry else arguments.kind
-        kinds = start.architecture.task.inputs
         examples, arguments.kind, summary = read_folder(path, kinds, kind, arguments.skip_bad_rows)
         notify(summary)
         return examples
@@ -150,14 +174,8 @@ def _read(arguments, path, notify, start):
         examples, summary = read_series_examples(path, arguments.label)
         notify(summary)
         return examples
-    columns = arguments.text, arguments.label, arguments.text_b
-    options = {"skip_bad_rows": arguments.skip_bad_rows, "delimiter": arguments.delimiter}
-    options["encoding"] = arguments.encoding
-    examples, summary = read_examples(path, *columns, empty_labels=arguments.separator is not None, **options)
-    notify(summary)
-    if start.reads_files:  # names of files, relative to the table
-        return replace(examples, texts=[str(Path(path).parent / name) for name in examples.texts])
-    return examples
+    what = ("folder", "table") if Path(path).is_dir() else ("table", "folder")
+    raise UserError(f"{path} is a {what[0]}. Expected: a {what[1]}, as {arguments.table} is.")
 
 
 def settings_of(arguments):

@@ -289,7 +289,7 @@ def _lines(arguments, window, answers):
 
     lines = []
     for number, (text, translations) in enumerate(zip(window.texts, answers, strict=True), start=window.first):
-        pairs = [_pairs(one) if arguments.align else None for one in translations]
+        pairs = [_pairs(one, text) if arguments.align else None for one in translations]
         if arguments.json:
             records = translations_as_json(translations)
             for one, alignment in zip(records["translations"], pairs, strict=True):
@@ -306,11 +306,11 @@ def _lines(arguments, window, answers):
     return lines
 
 
-def _pairs(translation):
-    """The alignment of a translation, such as "0-0 2-1": source word, target word."""
+def _pairs(translation, text):
+    """The alignment of the translation of a text, such as "0-0 2-1": source word, target word."""
     from keras_attention.pipelines.marks import alignment_pairs
 
-    return " ".join(f"{source}-{word}" for source, word in alignment_pairs(translation))
+    return " ".join(f"{source}-{word}" for source, word in alignment_pairs(translation, text))
 
 
 def _notes(window, answers, doubts):

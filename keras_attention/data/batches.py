@@ -176,7 +176,9 @@ class EpochBatches:
     """The batches of one epoch, in order: `len()` and `[i]`, a dict of int32 arrays.
 
     `source_ids` (B, S) ends with END, `target_ids` (B, T) begins with START and is the decoder's input, `labels` (B, T)
-    is `target_ids` shifted left by one and ends with END. The rest is PAD; padding pairs complete a batch.
+    is `target_ids` shifted left by one and ends with END. The rest is PAD; padding pairs complete a batch. If the
+    corpus has links, `alignment` (B, T, S), float32, has the share of each source token in the links of the token in
+    `target_ids`; the shares sum to 1, or to 0 for a token without links.
 
     Args:
         corpus: ParallelCorpus.
@@ -195,20 +197,33 @@ class EpochBatches:
     def __getitem__(self, index):
         bucket, pairs = self.batches[index]
         _, source_length, target_length = self.shapes[bucket]
-        labels = _padded_sequences(self.corpus.target, pairs, target_length)  # (B, T)
+        labels = padded_sequences(self.corpus.target, pairs, target_length)  # (B, T)
         target_ids = np.roll(labels, 1, axis=1)
         target_ids[:, 0] = np.where(pairs == FILLER, PAD_ID, START_ID)
         lengths = np.where(pairs == FILLER, 0, self.corpus.target.lengths[pairs])
         target_ids[np.arange(target_length) >= lengths[:, None]] = PAD_ID
-        return {
-            "source_ids": _padded_sequences(self.corpus.source, pairs, source_length),  # (B, S)
+        batch = {
+            "source_ids": padded_sequences(self.corpus.source, pairs, source_length),  # (B, S)
             "target_ids": target_ids,
             "labels": labels,
         }
+        if self.corpus.links is not None:
+            batch["alignment"] = _shares(self.corpus.links, pairs, (len(pairs), target_length, source_length))
+        return batch
 
 
-def _padded_sequences(sequences, numbers, width):
-    """Returns int32 (B, width): the sequences of these numbers, filled up with PAD; FILLER gives PAD alone."""
+def _shares(links, numbers, shape):
+    """Returns float32 (B, T, S): the links of the pairs with these numbers as shares of the tokens after START."""
+    shares = np.zeros(shape, "float32")
+    for row, number in enumerate(numbers):
+        if number != FILLER:
+            targets, sources = links[number].T
+            shares[row, targets + 1, sources] = 1
+    return shares / np.maximum(shares.sum(axis=-1, keepdims=True), 1)
+
+
+def padded_sequences(sequences, numbers, width):
+    """Returns int32 (B, width): sequences by number, cut or filled up with PAD; FILLER gives PAD alone."""
     starts = sequences.offsets[numbers]
     lengths = np.where(numbers == FILLER, 0, sequences.offsets[numbers + 1] - starts)
     columns = np.arange(width)

@@ -63,6 +63,11 @@ class BagOfWords(NamedTuple):
     bias: np.ndarray
     units: str = BY_WORDS
 
+    @property
+    def name(self):
+        """str, what a person calls it."""
+        return "bag of words"
+
     def logits(self, texts, texts_b=None):
         """Float32 array (N, K) for a list of N texts, or of pairs; equal to scikit-learn's."""
         places = {term: place for place, term in enumerate(self.terms)}
@@ -264,6 +269,13 @@ class Blend(NamedTuple):
     def logits(self, network_logits, texts, texts_b=None):
         """The blended logits, float array (N, K), from the network's logits and the texts."""
         return (1 - self.weight) * network_logits + self.weight * self.words.logits(texts, texts_b)
+
+    def attention_note(self):
+        """A sentence for a picture of attention weights, which explain the network only; "" for a weight of 0."""
+        if self.weight == 1:
+            return f"The answer is from a {self.words.name} alone: these weights of the network have no part in it"
+        share = f"{self.weight:.0%} of the answer is from a {self.words.name}, which has no attention"
+        return share if self.weight else ""
 
 
 def best_weight(network_logits, word_logits, targets, kind):

@@ -70,23 +70,34 @@ class GraphInputClassifier(tf.Module):
         self._kind, self._blend = classifier.kind, classifier.blend
         arrays = classifier.kind.exported_arrays()
         self._names = list(arrays)
-        signature = [tf.TensorSpec((None, *array.shape), array.dtype, name=name) for name, array in arrays.items()]
+        signature = [
+            tf.TensorSpec((None, *self._kind.exported_shapes.get(name, array.shape)), array.dtype, name=name)
+            for name, array in arrays.items()
+        ]
         self.answer = tf.function(self._answer, input_signature=signature, autograph=False)
 
     def _answer(self, *arrays):
-        inputs = self._kind.from_exported(dict(zip(self._names, arrays, strict=True)))
+        size = tf.shape(arrays[0])[0]  # B
+        inputs = self._kind.from_exported(dict(zip(self._names, map(_one_at_least, arrays), strict=True)))
         logits = tf.cast(self._find_model()(inputs, training=False), tf.float32)
         if self._blend is not None:
             words, weight = self._blend
             features = tf.cast(self._kind.features(inputs["values"]), tf.float32)
             logits = (1 - weight) * logits + weight * (tf.matmul(features, words.kernel) + words.bias)
-        return label_tensors(logits, self._task)
+        return {name: tensor[:size] for name, tensor in label_tensors(logits, self._task).items()}
+
+
+def _one_at_least(array):
+    """An array (B, ...), or (1, ...) of zeros if B is 0: TensorFlow's convolution with relu refuses empty batches."""
+    missing = tf.cast(tf.equal(tf.shape(array)[0], 0), tf.int32)
+    paddings = tf.pad([[0, missing]], [[0, array.shape.rank - 1], [0, 0]])
+    return tf.ensure_shape(tf.pad(array, paddings), array.shape)
 
 
 def export_input_classifier(folder, classifier, name):
     """Writes an InputClassifier, see `GraphInputClassifier`; returns its signature."""
     graph, task, kind = GraphInputClassifier(classifier), classifier.task, classifier.kind
     shown = 'answers["value"].numpy()' if task["kind"] == "regression" else 'answers["label"].numpy()[0].decode()'
-    examples = {key: (1, *array.shape) for key, array in kind.exported_arrays().items()}
+    examples = {key: array[None] for key, array in kind.exported_arrays().items()}
     options = {"name": name, "examples": examples, "shown": shown, "sizes": "B inputs, K labels.", "readme": README}
     return write_graph(folder, graph, graph.answer, classes(task, kind), **options)

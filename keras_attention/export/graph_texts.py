@@ -5,6 +5,7 @@ import tempfile
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
 import tensorflow as tf
 import tensorflow_text
 
@@ -397,9 +398,9 @@ README = """{name} as a TensorFlow SavedModel: text in, answers out. It needs te
 
 
 def _in_python(given):
-    """An argument of an exported function as Python code: a text, a number, or an array of zeros of a shape (tuple)."""
-    if isinstance(given, tuple):
-        return f"tf.zeros({given})"
+    """An argument of an exported function as Python code: a text, a number, or zeros with the shape of an array."""
+    if isinstance(given, np.ndarray):
+        return f'tf.zeros({given.shape}, "{given.dtype}")'
     return f"tf.constant([{given!r}])" if isinstance(given, str) else f"tf.constant({given})"
 
 

@@ -11,6 +11,7 @@ from keras_attention.export.signatures import CONTINUED, TEXT
 from keras_attention.pipelines.translator import CHARACTERS_PER_TOKEN
 from keras_attention.runtime.buckets import BATCH_SIZES, answer_limit
 from keras_attention.runtime.compiled_search import SEARCH_OPTIONS, search_function
+from keras_attention.runtime.compiled_steps import Sampling
 from keras_attention.support.errors import UserError, quoted
 from keras_attention.tokenizers.special_tokens import END_ID, PAD_ID, START_ID
 from keras_attention.zoo.decoding_settings import DECODING
@@ -195,7 +196,7 @@ class GraphWriter(tf.Module):
         texts: string tensor (B,), B >= 0, UTF-8. Invalid bytes become U+FFFD.
         max_tokens: int32 scalar > 0.
         temperature: float32 scalar >= 0; 0 writes the most probable token at each step.
-        seed: int32 scalar. With the same seed, the pipeline gives the same answer.
+        seed: int32 scalar. With the same seed, the pipeline gives the same answer; `top_p` is its default.
 
     Returns:
         Dict of tensors:
@@ -258,7 +259,7 @@ class GraphWriter(tf.Module):
 
         def choose(logits, index):
             numbers = uniform(seed, tf.zeros([count], tf.int32), index)
-            drawn = lambda: draw_within(soften(logits, temperature), numbers, 0, 0, tf.constant(1.0))  # noqa: E731
+            drawn = lambda: draw_within(soften(logits, temperature), numbers, 0, 0, tf.constant(Sampling().top_p))  # noqa: E731
             return tf.cond(temperature > 0, drawn, lambda: most_probable(logits, index))
 
         def step(token_ids, state):

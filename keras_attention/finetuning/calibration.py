@@ -296,10 +296,11 @@ def where_as_good(logits, word_logits, held, name=WORDS):
     skewed = has_skewed_classes(task)  # then words that are worse alone may still help
     if weight == 0 or both < network or (alone < network - margin and not (skewed and both > network)):
         return weight, None
-    return weight, (
-        f"On the validation rows, a {name} reaches {measure} {alone:.1f} and the network {network:.1f}. The model "
-        f"averages both, with a weight of {100 * weight:.0f} % for the {name}, and reaches {both:.1f}."
-    )
+    found = f"On the validation rows, a {name} reaches {measure} {alone:.1f} and the network {network:.1f}. The model "
+    if weight == 1:
+        return weight, f"{found}answers with the {name} alone; the network has no part in it."
+    share = f"a weight of {100 * weight:.0f} % for the {name}"
+    return weight, f"{found}averages both, with {share}, and reaches {both:.1f}."
 
 
 def _rescale_output(dense, spread, center=0.0):

@@ -1,6 +1,7 @@
 """Labelled texts: the user's tables, generated ones, and texts encoded as token ids for machines without TensorFlow."""
 
 import json
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -8,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from keras_attention.data.labelled_files import labelled_files
+from keras_attention.data.labelled_files import kind_of_names, labelled_files, named_file, named_files
 from keras_attention.data.series.series_files import read_series
 from keras_attention.data.tables.label_task import encode_labels, respelled
 from keras_attention.data.tables.table import read_table
@@ -109,24 +110,59 @@ def read_folder(folder, kinds, kind=None, skip_bad_files=False):
     Raises:
         UserError: if there are no such files, or one of them cannot be read.
     """
-    # Tables may stand beside pictures and sounds, so files are series only if that is asked.
-    likely = [each for each in kinds if kind == each.plural or each.plural != SERIES]
-    files = labelled_files(folder, {each.plural: each.suffixes for each in likely}, kind)
+    files = labelled_files(folder, _endings(kinds, kind), kind)
     examples = Examples(files.files, files.labels, None, None, str(folder))
-    chosen = next(each for each in kinds if each.plural == files.kind)
     if not skip_bad_files:
         return examples, files.kind, files.summary
-    reader, kept = chosen.for_sources([]), []
-    for number, file in enumerate(files.files):
-        try:
-            reader.read(file)
-            kept.append(number)
-        except UserError:
-            continue
+    kept = _readable(examples, kinds, files.kind)
+    return kept, files.kind, f"{files.summary}; skipped {len(examples) - len(kept):,} that cannot be read"
+
+
+def _readable(examples, kinds, kind):
+    """The Examples whose files can be read; the others may be None, for files that do not exist."""
+    reader, kept = next(each for each in kinds if each.plural == kind).for_sources([]), []
+    for number, file in enumerate(examples.texts):
+        with suppress(UserError):
+            if file is not None:
+                reader.read(file)
+                kept.append(number)
     if not kept:
-        raise UserError(f"{folder}: none of {len(examples):,} files can be read.")
-    left_out = len(examples) - len(kept)
-    return examples.some(kept), files.kind, f"{files.summary}; skipped {left_out:,} that cannot be read"
+        raise UserError(f"{examples.where}: none of {len(examples):,} files can be read.")
+    return examples.some(kept)
+
+
+def _endings(kinds, kind):
+    """The endings of the files of each kind of input: dict."""
+    # Tables may stand beside pictures and sounds, so files are series only if that is asked.
+    return {each.plural: each.suffixes for each in kinds if kind == each.plural or each.plural != SERIES}
+
+
+def kind_of_files(examples, kinds):
+    """The `plural` of the kind of files whose names are the texts of Examples, or None; see `kind_of_names`."""
+    return kind_of_names(examples.where, examples.texts, _endings(kinds, None))
+
+
+def with_files(examples, kinds, kind=None, skip_bad_files=False):
+    """The kind and the Examples of a table whose texts are names of files, from the folder of the table.
+
+    Args:
+        examples: Examples from `read_examples`.
+        kinds, kind, skip_bad_files: see `read_folder`. Names of files that do not exist are skipped as well.
+
+    Returns:
+        The `plural` of the kind, and Examples with the paths as texts; None and the Examples if these are texts.
+
+    Raises:
+        UserError: if a file does not exist, see `data.labelled_files.named_files`; or none can be read.
+    """
+    kind = kind or kind_of_files(examples, kinds)
+    if kind is None:
+        return None, examples
+    names, endings = examples.texts, _endings(kinds, kind)[kind]
+    if skip_bad_files:
+        files = [named_file(examples.where, name, endings) for name in names]
+        return kind, _readable(replace(examples, texts=files), kinds, kind)
+    return kind, replace(examples, texts=named_files(examples.where, names, kind, endings, examples.lines))
 
 
 def is_folder(source):

@@ -7,7 +7,7 @@ import numpy as np
 
 from keras_attention.data.tables.label_task import Task
 from keras_attention.evaluation import classification_scores as measures
-from keras_attention.evaluation.bag_of_words import bag_of_words_scores
+from keras_attention.evaluation.bag_of_words import BagOfWords, bag_of_words_scores
 from keras_attention.evaluation.classification_scores import expected_calibration_error
 from keras_attention.finetuning.starting_model import FROM_NOTHING, Start, classifier_keys
 from keras_attention.support.errors import counted, quoted
@@ -23,7 +23,6 @@ MISTAKES, MISTAKES_SHOWN = 20, 10
 CLASS_COLUMNS = ["label", "precision", "recall", "F1", "rows"]
 TF_IDF = "TF-IDF + linear"
 FOLD_COLUMNS = ["score", "mean", "standard deviation"]  # and the name of the baseline
-MISTAKE_COLUMNS = ["line", "true", "predicted", "error", "text"]
 
 
 class Report(NamedTuple):
@@ -36,13 +35,15 @@ class Report(NamedTuple):
             input that is a file, trained on the same rows; or None.
         per_class: list of rows of CLASS_COLUMNS.
         confusion: int array (K, K), true labels by predicted labels; None unless the task is binary or multiclass.
-        mistakes: list of rows of MISTAKE_COLUMNS, with the line of each example, or its number if it has no line.
+        mistakes: list of rows of `mistake_columns`.
         calibration_error: float, expected calibration error in per cent; None for a regression.
         blend: str, the reason for blending with a bag of words, or None.
         folds: list of rows of FOLD_COLUMNS and the baseline, see `cross_validation.cross_validate`, or None.
         candidates: list of rows of CANDIDATE_COLUMNS, see `calibration.choose_network`, or None.
         warnings: list of str.
         baseline_name: str.
+        mistake_columns: list of str. The first is "line", of a table, or "row"; the last is "text", "file", or "input"
+            for arrays.
     """
 
     where: str
@@ -57,6 +58,7 @@ class Report(NamedTuple):
     candidates: list | None = None
     warnings: list | None = None
     baseline_name: str = TF_IDF
+    mistake_columns: list | None = None
 
     def as_json(self):
         """A dict of JSON types."""
@@ -80,7 +82,7 @@ def make_report(finetuned, test=None):
     name = "validation" if test is None else "test"
     report = measure(finetuned.classifier, examples, name, finetuned.task.main_score)
     baseline = bag_of_words_scores(finetuned.words, finetuned.validation, examples, finetuned.task)
-    name = getattr(finetuned.words, "name", TF_IDF)
+    name = TF_IDF if isinstance(finetuned.words, BagOfWords) else finetuned.words.name
     blend_fields = {"blend": finetuned.blend_reason, "candidates": finetuned.candidates}
     return report._replace(baseline=baseline, baseline_name=name, **blend_fields)
 
@@ -152,6 +154,7 @@ def report_of(classifier, examples, judged, name="test"):
             f"{quoted(label)} is hardly ever answered: {counted(true, 'row')} have this label, {given} get it."
             for label, true, given in measures.rarely_answered(targets, predicted, task)
         ],
+        mistake_columns=_mistake_columns(classifier, examples),
     )
 
 
@@ -174,8 +177,14 @@ def report_text(report):
     if report.per_class:
         lines += ["", table_text(CLASS_COLUMNS, report.per_class)]
     if report.mistakes:
-        lines += ["", "Largest errors:", table_text(MISTAKE_COLUMNS, report.mistakes[:MISTAKES_SHOWN])]
+        lines += ["", "Largest errors:", table_text(report.mistake_columns, report.mistakes[:MISTAKES_SHOWN])]
     return "\n".join(lines)
+
+
+def _mistake_columns(classifier, examples):
+    are_names = all(isinstance(each, str) for each in examples.texts)
+    what = "text" if not classifier.input.is_file else "file" if are_names else "input"
+    return ["row" if examples.lines is None else "line", "true", "predicted", "error", what]
 
 
 def _mistake(classifier, examples, row, logits, distance):
@@ -348,5 +357,5 @@ def _tables(report):
         tables.append({"title": "By label", "columns": CLASS_COLUMNS, "rows": report.per_class})
     if report.mistakes:
         shown = report.mistakes[:MISTAKES_SHOWN]
-        tables.append({"title": "Largest errors", "columns": MISTAKE_COLUMNS, "rows": shown})
+        tables.append({"title": "Largest errors", "columns": report.mistake_columns, "rows": shown})
     return tables

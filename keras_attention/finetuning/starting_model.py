@@ -296,6 +296,9 @@ def _new_classifier(start, num_labels, settings, texts):
     return model, tokenizer
 
 
+NEEDED_FOR_VECTORS = "--vectors needs --network han, lstm, gru or lstmn"
+
+
 def _read_vectors(architecture, settings, entry=None) -> WordVectors | None:
     """The word vectors that the settings name, or None.
 
@@ -311,9 +314,9 @@ def _read_vectors(architecture, settings, entry=None) -> WordVectors | None:
     if settings.vectors is None:
         return None
     if entry is not None:
-        raise UserError("--vectors is for a network with random weights, such as --network han. Leave out --from.")
+        raise UserError(f"{NEEDED_FOR_VECTORS} with random weights. Found: {entry.name}, which is trained.")
     if "embedding_dim" not in architecture.settings:
-        raise UserError(f"--vectors needs --network han, lstm, gru or lstmn. Found: a {architecture.name}")
+        raise UserError(f"{NEEDED_FOR_VECTORS}. Found: a {architecture.name}")
     return read_word_vectors(settings.vectors)
 
 

@@ -18,7 +18,8 @@ and cards ask the kind:
                          gives the numbers; for kinds with `is_file`
     simple_model         str, the name of the model that fine-tuning compares with, which reads `features(values)`
     signature()          dict from name to (dtype and shape, meaning), the inputs of an exported model; for kinds with
-                         `is_file`, `exported_arrays` is one example, and `from_exported` makes the network's inputs
+                         `is_file`, `exported_arrays` is one example, `exported_shapes` a dict with the shapes of those
+                         whose axes may have any size, None, and `from_exported` makes the network's inputs
 
 Kinds with `is_file` become arrays by themselves, see `image.ImageInput`. Texts become token ids by the tokenizer of
 their pipeline, see `inputs/token_sequences.py`.

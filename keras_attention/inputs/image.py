@@ -26,6 +26,7 @@ MAX_PIXELS = 40_000_000
 MAX_SIDE = 30_000  # pixels
 MAX_EXAMPLE_BYTES = 256 << 10
 CHANNELS = (1, 3, 4)  # last axis of an array: gray, RGB, RGB with alpha
+LUMINANCE = (0.299, 0.587, 0.114)  # of red, green and blue, as in Pillow
 GRAY = ("1", "L", "LA", "I", "I;16", "I;16B")  # modes of Pillow
 PICTURES_TO_READ, LONGEST_SIDE = 200, 64  # for the size of a new network: pictures, and pixels along a side at most
 WARP = {"shift": (0.08, 0.08), "scale": (0.12, 0.12), "rotate": 10.0, "erase": ((0.3, 0.3),)}  # see `Warp`
@@ -58,7 +59,7 @@ class ImageInput:
     widget = "image"
     noun = "picture"
     question = "What does a picture show?"
-    instruction = "Choose a picture, drop one here, or try an example."
+    instruction = "Choose, drop or draw a picture, or try an example."
     is_file = True
     suffixes = SUFFIXES
     plural, simple_model = "images", "logistic regression on HOG"
@@ -66,6 +67,7 @@ class ImageInput:
     body_bytes = 8_000_000  # a photo of 6 MB in base64
     example_suffix, max_example_bytes = ".png", MAX_EXAMPLE_BYTES
     padding: dict = {}  # no axis varies
+    exported_shapes = {"pictures": (None, None, None)}
 
     def __init__(
         self,
@@ -117,9 +119,8 @@ class ImageInput:
 
     def signature(self) -> dict[str, tuple[str, str]]:
         """The inputs of an exported model; B is the number of pictures."""
-        height, width, channels = self.size
-        shape = f"float32 (B, {height}, {width}, {channels})"
-        return {"values": (shape, f"pictures: (pixels / 255 - {self.mean}) / {self.std}, {self.fit}")}
+        meaning = "pixels from 0 to 255 of pictures of any size; C: 1 is gray, 3 RGB, 4 RGB and alpha"
+        return {"pictures": ("uint8 (B, height, width, C)", meaning)}
 
     def as_list(self, images: Any) -> tuple[list, bool]:
         """Converts pictures of any type into a list.
@@ -216,11 +217,36 @@ class ImageInput:
 
     def exported_arrays(self) -> dict[str, "np.ndarray"]:
         """One input of an exported model, by the names of `signature`."""
-        return self.example_arrays()
+        import numpy as np
+
+        return {"pictures": np.full(self.size, 255, "uint8")}
 
     def from_exported(self, inputs: dict[str, Any]) -> dict[str, Any]:
-        """What the network reads, tensors (B, ...), from the inputs of an exported model."""
-        return inputs
+        """What the network reads, tensors (B, ...), from the inputs of an exported model, in a TensorFlow graph."""
+        import tensorflow as tf
+
+        pixels = tf.cast(inputs["pictures"], tf.float32)
+        channels = tf.shape(pixels)[3]
+        tf.debugging.Assert(tf.reduce_any(channels == CHANNELS), ["Expected: 1, 3 or 4 channels"])
+        rgb = tf.gather(tf.concat([pixels] * 3, axis=-1), [0, 1, 2], axis=-1)  # a gray picture has three equal channels
+        opaque = tf.cond(channels == 4, lambda: pixels[..., -1:] / 255, lambda: tf.ones_like(pixels[..., -1:]))
+        rgb = opaque * rgb + (1 - opaque) * 255  # transparent parts become white
+        if self.size[2] == 1:
+            rgb = tf.round(tf.tensordot(rgb, tf.constant(LUMINANCE), axes=1)[..., None])
+        target = tf.constant(self.size[:2], tf.float32)
+        sides = tf.cast(tf.shape(rgb)[1:3], tf.float32)
+        scale = target / sides
+        if self.fit == CROP:
+            scale = tf.fill([2], tf.reduce_max(scale))
+        fitted = tf.raw_ops.ScaleAndTranslate(
+            images=rgb,
+            size=self.size[:2],
+            scale=scale,
+            translation=(target - sides * scale) / 2,
+            kernel_type="triangle",
+        )
+        values = (tf.round(tf.clip_by_value(fitted, 0, 255)) / 255 - self.mean) / self.std
+        return {"values": tf.ensure_shape(values, (None, *self.size))}
 
     def write_example(self, value: "np.ndarray", path: Path) -> None:
         """Writes a picture that `read` has returned as PNG; `read` gives the same pixels again."""

@@ -58,6 +58,7 @@ class SeriesInput:
     body_bytes = 8_000_000
     example_suffix, max_example_bytes = ".csv", 4 << 20
     padding: dict = {}  # no axis varies
+    exported_shapes: dict = {}
 
     def __init__(self, size: Sequence[int], length: int):
         self.size, self.length = tuple(size), length
@@ -191,11 +192,13 @@ class SeriesInput:
         return {"series": np.zeros((self.length, *self.size[1:]) if self.size[1] > 1 else self.length, "float32")}
 
     def from_exported(self, inputs: dict[str, Any]) -> dict[str, Any]:
-        """What the network reads, tensors (B, ...), from the inputs of an exported model."""
+        """What the network reads, tensors (B, ...), from the inputs of an exported model, in a TensorFlow graph."""
         import numpy as np
+        import tensorflow as tf
         from keras import ops
 
-        series = ops.reshape(inputs["series"], (-1, self.length, self.size[1]))
+        series = tf.debugging.check_numerics(inputs["series"], "Expected: finite numbers")
+        series = ops.reshape(series, (-1, self.length, self.size[1]))
         largest = ops.max(ops.abs(series), axis=1, keepdims=True)
         series = series / ops.maximum(largest, 1e-30)
         series = series - ops.mean(series, axis=1, keepdims=True)

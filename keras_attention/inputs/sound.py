@@ -76,6 +76,7 @@ class SoundInput:
     body_bytes = 16_000_000  # a minute in CD quality in base64
     example_suffix, max_example_bytes = ".flac", 512 << 10
     padding: dict = {}  # no axis varies
+    exported_shapes = {"waveforms": (None,)}
 
     def __init__(self, size: Sequence[int], rate: int = 16_000, window: int = 400, hop: int = 160):
         self.size, self.rate, self.window, self.hop = tuple(size), rate, window, hop
@@ -124,8 +125,11 @@ class SoundInput:
     def signature(self) -> dict[str, tuple[str, str]]:
         """The inputs of an exported model; B is the number of sounds."""
         seconds = self.length / self.rate
-        meaning = f"waveforms at {self.rate:,} Hz, {seconds:.2f} s: one channel, any volume; silence fills them up"
-        return {"waveforms": (f"float32 (B, {self.length})", meaning)}
+        meaning = (
+            f"one channel at {self.rate:,} Hz, any volume; of long sounds, the loudest {seconds:.2f} s are read, and "
+            "silence fills short ones up"
+        )
+        return {"waveforms": ("float32 (B, samples)", meaning)}
 
     def as_list(self, sounds: Any) -> tuple[list, bool]:
         """Converts sounds of any type into a list.
@@ -237,11 +241,19 @@ class SoundInput:
         return {"waveforms": np.zeros(self.length, "float32")}
 
     def from_exported(self, inputs: dict[str, Any]) -> dict[str, Any]:
-        """What the network reads, tensors (B, ...), from the inputs of an exported model."""
+        """What the network reads, tensors (B, ...), from the inputs of an exported model, in a TensorFlow graph."""
+        import tensorflow as tf
         from keras import ops
 
-        loudest = ops.max(ops.abs(inputs["waveforms"]), axis=1, keepdims=True)  # (B, 1)
-        return {"values": self.values_of(inputs["waveforms"] / ops.maximum(loudest, 1e-20))}
+        waveforms = tf.debugging.check_numerics(inputs["waveforms"], "Expected: finite samples")
+        length = self.length
+        for most in (2 * length, length):  # as in `_fitted`
+            waveforms = _loudest_parts(waveforms, tf.minimum(most, tf.shape(waveforms)[1]))
+        missing = length - tf.shape(waveforms)[1]
+        waveforms = ops.pad(waveforms, [[0, 0], [missing // 2, missing - missing // 2]])
+        loudest = tf.reduce_max(tf.abs(waveforms), axis=1, keepdims=True)  # (B, 1)
+        waveforms = tf.ensure_shape(waveforms / tf.maximum(loudest, 1e-20), (None, length))
+        return {"values": self.values_of(waveforms)}
 
     def write_example(self, value: Recording, path: Path) -> None:
         """Writes a sound that `read` has returned as FLAC; `read` gives the same samples again."""
@@ -252,7 +264,8 @@ class SoundInput:
     def _decoded(self, content, name):
         with _DECODING, _opened(content, name) as file:
             try:
-                waveform = file.read(dtype="float32", always_2d=True)
+                # The number of frames is needed where libsndfile cannot seek, as in GSM 6.10.
+                waveform = file.read(file.frames, dtype="float32", always_2d=True)
             except Exception as error:  # libsndfile's decoders raise many types for damaged files
                 raise UserError(f"{name} is damaged: {one_line(error) or type(error).__name__}") from error
             return self._fitted(waveform, file.samplerate, name)
@@ -319,6 +332,16 @@ def _loudest_part(waveform, length):
     energy = np.concatenate([[0.0], np.cumsum(np.square(waveform))])
     start = int(np.argmax(energy[length:] - energy[:-length]))
     return waveform[start : start + length]
+
+
+def _loudest_parts(waveforms, length):
+    """The same as `_loudest_part` in a graph: tensor (B, length) of waveforms (B, L)."""
+    import tensorflow as tf
+
+    energy = tf.cumsum(tf.square(tf.cast(waveforms, tf.float64)), axis=1)
+    energy = tf.pad(energy, [[0, 0], [1, 0]])
+    starts = tf.argmax(energy[:, length:] - energy[:, : tf.shape(energy)[1] - length], axis=1, output_type=tf.int32)
+    return tf.gather(waveforms, starts[:, None] + tf.range(length), batch_dims=1)
 
 
 def _rate_and_seconds(source):

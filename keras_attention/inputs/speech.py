@@ -1,4 +1,4 @@
-"""Recordings of speech as inputs: sounds that are read whole, however long they are."""
+"""Recordings of speech as inputs: sounds that are read whole, however long they are, in parts if they are long."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -11,6 +11,8 @@ if TYPE_CHECKING:
 
 PADDING = -2.0  # the values of frames after the end, as `models.SpeechRecognizer` expects them
 MULTIPLE = 4  # of the number of frames
+PAUSE = 0.16  # seconds over which loudness is measured, to find pauses
+STEADY = 4  # times the power of its softest moment that the loudest of a part without speech has at most
 
 
 class SpeechInput(SoundInput):
@@ -23,6 +25,7 @@ class SpeechInput(SoundInput):
         rate: int, samples per second.
         window: int, samples of a frame.
         hop: int, samples from frame to frame.
+        part_seconds: float >= 1 or None. A longer recording is read in parts, see `parts`; with None, in one.
 
     Raises:
         ValueError: if an argument is out of range.
@@ -30,19 +33,56 @@ class SpeechInput(SoundInput):
 
     padding = {"values": PADDING}
 
-    def __init__(self, size: Sequence[int], rate: int = 8_000, window: int = 256, hop: int = 80):
+    def __init__(
+        self,
+        size: Sequence[int],
+        rate: int = 8_000,
+        window: int = 256,
+        hop: int = 80,
+        part_seconds: float | None = None,
+    ):
         super().__init__(size, rate, window, hop)
+        if part_seconds is not None and not part_seconds >= 1:
+            raise ValueError(f"`part_seconds` must be at least 1. Received: {part_seconds}")
+        self.part_seconds = part_seconds
         if len(self.size) != 2 or self.size[0] % MULTIPLE:
             raise ValueError(f"`size` must be (frames, bands), frames a multiple of {MULTIPLE}. Received: {self.size}")
 
     def config_keys(self) -> dict[str, Any]:
         """The arguments other than the bands, for config.json: dict of JSON types."""
-        return {**super().config_keys(), "frames": self.size[0]}
+        parts = {} if self.part_seconds is None else {"part_seconds": self.part_seconds}
+        return {**super().config_keys(), "frames": self.size[0], **parts}
 
     @property
     def seconds(self) -> float:
         """float > 0, the longest recording."""
         return self.length / self.rate
+
+    def parts(self, value: Recording) -> list[tuple[int, Recording]]:
+        """Cuts a long recording at pauses: a network that has only learned short strings ends too early in long ones.
+
+        Returns:
+            List of (frame at which a part begins, a multiple of MULTIPLE; Recording), in order. Each part but the last
+            is between half of `part_seconds` and all of it long, and ends where the recording is softest. Parts that
+            are evenly soft or loud, such as silence or noise, are left out; if all are, only the first is read.
+        """
+        import numpy as np
+
+        if self.part_seconds is None or len(value.samples) <= self.part_seconds * self.rate:
+            return [(0, value)]
+        step = MULTIPLE * self.hop
+        longest, width = max(2, int(self.part_seconds * self.rate / step)), max(1, round(PAUSE * self.rate / step))
+        whole = value.samples[: len(value.samples) // step * step].astype("float64")
+        power = np.square(whole - whole.mean())  # a constant offset, which the network does not see, is not loud
+        loudness = np.convolve(power.reshape(-1, step).sum(axis=1), np.ones(width), "same")
+        starts = [0]
+        while len(loudness) - starts[-1] > longest:
+            first = starts[-1] + longest // 2
+            starts.append(first + int(np.argmin(loudness[first : starts[-1] + longest])))
+        pieces, levels = np.split(value.samples, np.multiply(starts[1:], step)), np.split(loudness, starts[1:])
+        parts = [(MULTIPLE * start, Recording(piece, False)) for start, piece in zip(starts, pieces, strict=True)]
+        spoken = [level.max(initial=0) > STEADY * level.min(initial=np.inf) for level in levels]
+        return [part for part, is_spoken in zip(parts, spoken, strict=True) if is_spoken] or parts[:1]
 
     def arrays(self, value: Recording) -> dict[str, "np.ndarray"]:
         """What the network reads of a recording: `values`, float32 (frames, bands)."""

@@ -1,8 +1,11 @@
 """A Transformer over patches that classifies images, spectrograms and series (Dosovitskiy et al. 2021)."""
 
+import math
+from collections.abc import Sequence
 from typing import Any, ClassVar, Self
 
 import keras
+import numpy as np
 from keras import ops
 
 from keras_attention.layers.dropout import Dropout
@@ -32,7 +35,7 @@ def check_settings(**settings):
             if size & (size - 1) or size != settings["patch_size"][0] or size < 2:
                 raise ValueError(
                     "With convolutions, a patch must be a square whose side is 2, 4, 8 ... "
-                    f"Received: patch_size={settings['patch_size']}"
+                    f"Received: patch_size={settings['patch_size']}. Others need stem=linear."
                 )
 
 
@@ -127,7 +130,8 @@ class PatchClassifier(FromPreset, keras.Model):
     Args:
         num_labels: int > 0.
         input_size: tuple of int: (height, width, channels) of images, (T, channels) of series.
-        patch_size: tuple of int > 0: (height, width) or (length,), divisors of the input's sides.
+        patch_size: tuple of int > 0: (height, width) or (length,), divisors of the input's sides; one number for all
+            sides; () for those of `usual_patch_size`.
         hidden_dim: int > 0. Width D.
         intermediate_dim: int > 0, inner width of the feed-forward networks.
         num_heads: int > 0, a divisor of D.
@@ -189,7 +193,7 @@ class PatchClassifier(FromPreset, keras.Model):
         **kwargs: Any,
     ):
         super().__init__(**kwargs)
-        input_size, patch_size = list(input_size), list(patch_size)  # as in JSON
+        input_size, patch_size = list(input_size), list(usual_patch_size(input_size, patch_size))  # as in JSON
         self.settings = {name: value for name, value in locals().items() if name in SETTINGS}
         check_settings(**self.settings)
         for name, value in self.settings.items():
@@ -289,6 +293,11 @@ class PatchClassifier(FromPreset, keras.Model):
         return ops.sum(zero_masked(x, mask), axis=1) / counts  # (B, D)
 
     @property
+    def num_patches(self) -> int:
+        """The number N of patches of an input of `input_size`."""
+        return math.prod(self.positions.grid)
+
+    @property
     def head(self) -> list[keras.layers.Layer]:
         """See `models.shared.FinetunableNetwork`."""
         return [self.output_dense]
@@ -316,11 +325,49 @@ class PatchClassifier(FromPreset, keras.Model):
         model.build()
         parts = ["patches", "positions", "final_norm", *(["output_dense"] if head == "kept" else [])]
         pairs = [(getattr(model, name), getattr(network, name)) for name in parts]
+        resized = model.resized_weights(network)
         for ours, theirs in [*pairs, *zip(model.encoder_layers, network.encoder_layers, strict=False)]:
-            ours.set_weights(theirs.get_weights())
+            values = zip(ours.weights, theirs.get_weights(), strict=True)
+            ours.set_weights([resized.get(weight.path, value) for weight, value in values])
         if model.pooling == "cls":
             model.cls.assign(network.cls)
         return model
+
+    def resized_weights(self, trained: "PatchClassifier") -> dict[str, Any]:
+        """The weights of a trained network that depend on the sizes of inputs and labels, in the shapes of this one.
+
+        Position embeddings are interpolated, see `GridPositionalEmbedding`. Of gray and RGB, the first kernel is
+        divided or summed up, so that a gray image has the same patches as before. For another number of labels, the
+        output layer of this network stays as it is.
+
+        Args:
+            trained: built PatchClassifier with the same patches, layers and widths.
+
+        Returns:
+            Dict from the paths of weights of this network to arrays, only of those whose shapes differ.
+
+        Raises:
+            ValueError: if one reads images and the other series, or the channels are other ones than gray and RGB.
+        """
+        (*_, channels), (*_, known) = self.input_size, trained.input_size
+        same = len(self.input_size) == len(trained.input_size) and channels == known
+        if not same and sorted([(*self.input_size[2:],), (*trained.input_size[2:],)]) != [(1,), (3,)]:
+            raise ValueError(
+                f"The trained model reads inputs of the size {tuple(trained.input_size)}, channels last. "
+                f"Received: {tuple(self.input_size)}. Only height, width, gray or RGB, and the length may differ."
+            )
+        weights = {}
+        if self.positions.grid != trained.positions.grid:
+            weights[self.positions.embeddings.path] = trained.positions.resized(self.positions.grid)
+        if channels != known:
+            kernel = ops.convert_to_numpy(trained.patches.weights[0])
+            pixels = kernel.reshape(*kernel.shape[:-2], -1, known, kernel.shape[-1])  # (..., pixels, channels, width)
+            pixels = np.repeat(pixels.sum(axis=-2, keepdims=True) / channels, channels, axis=-2)
+            kernel = pixels.reshape(*kernel.shape[:-2], -1, kernel.shape[-1])
+            weights[self.patches.weights[0].path] = kernel
+        if self.num_labels != trained.num_labels:
+            weights |= {weight.path: weight for weight in self.output_dense.weights}
+        return {path: ops.convert_to_numpy(weight) for path, weight in weights.items()}
 
     def get_config(self):
         return {**super().get_config(), **self.settings}
@@ -329,14 +376,14 @@ class PatchClassifier(FromPreset, keras.Model):
 USUAL_EXAMPLES = 100_000  # that a training on few rows sees in all its epochs
 
 
-def usual_patch_size(input_size: tuple[int, ...] | list[int], side: int | None = None) -> tuple[int, ...]:
+def usual_patch_size(input_size: Sequence[int], chosen: Sequence[int] = ()) -> tuple[int, ...]:
     """The sides of patches for inputs of a size: 2, 4 or 8, so that there are about 50 to 100 of an image.
 
-    Of a series, there are about 20 to 60. All sides are `side` if it is given.
+    Of a series, there are about 20 to 60. If sides are `chosen`, it is these; a single one is the side along each axis.
     """
     *sides, _ = input_size
-    if side:
-        return (side,) * len(sides)
+    if chosen:
+        return tuple(chosen) * (len(sides) if len(chosen) == 1 else 1)
     if len(sides) == 1:
         return (2 if sides[0] <= 64 else 4 if sides[0] <= 128 else 8,)
     side = 2 if max(sides) <= 16 else 4 if max(sides) <= 32 else 8

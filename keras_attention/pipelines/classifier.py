@@ -280,7 +280,10 @@ class Classifier(TextEncoder):
         self.check_view(text_b, options)
         answer = self.classify(text, text_b, return_scores=True)
         decision = list(answer.probabilities.items())[:10]
-        return bert_view(self, text, text_b, decision=decision, note=f", answer: {answer.label}")
+        note = f", answer: {answer.label}"
+        if blended := self.blend and self.blend.attention_note():
+            note += f". {blended}"
+        return bert_view(self, text, text_b, decision=decision, note=note)
 
     def explain(self, text: str, text_b: str | None = None, *, label: str | None = None) -> Explanation:
         """What each word contributes to a label; see `explanation.explain`.

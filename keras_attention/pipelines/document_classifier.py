@@ -148,13 +148,16 @@ class DocumentClassifier(Classifier):
                 if len(at)
             )
             sentences[place] = sentence._replace(weight=sentence.weight + float(of_rows[number]))
+        note = f"{type(self.model).__name__}, {self.model.count_params():,} parameters"
+        if blended := self.blend and self.blend.attention_note():
+            note += f". {blended}"
         return {
             "text": text,
             "label": None if answer.label is None else self.label_text(answer.label),
             "probabilities": dict(list(answer.probabilities.items())[:10]),
             "sentences": [sentence._asdict() for sentence in sentences],
             "truncated": len(kept) < len(rows),
-            "note": f"{type(self.model).__name__}, {self.model.count_params():,} parameters",
+            "note": note,
         }
 
     def _weights(self, rows):

@@ -286,8 +286,8 @@ class InputClassifier(FilePipeline):
         note = f"{of_model}; {_POOLED[self.model.pooling]}"
         if self.kind.drawing == "spectrogram":
             note += "\nTime is from left to right, low tones are below"
-        if self.blend and self.blend.weight:
-            note += f"\n{self.blend.weight:.0%} of the answer is from {self.kind.simple_model}, which has no attention"
+        if blended := self.blend and self.blend.attention_note():
+            note += f"\n{blended}"
         given = self.model.positions.grid, self.model.pooling
         return patch_attention(self.kind.drawn(value), self.kind.drawing, np.asarray(weights)[0], *given, title, note)
 

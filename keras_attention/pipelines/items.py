@@ -28,6 +28,7 @@ from keras_attention.pipelines.search.calendar_words import (
     other_calendar_words,
 )
 from keras_attention.pipelines.search.given_names import LANGUAGES, given_name, given_name_missing
+from keras_attention.pipelines.search.place_names import other_places, place_missing, place_name
 from keras_attention.pipelines.search.titled_names import (
     in_answers,
     is_title,
@@ -122,8 +123,8 @@ class Guard(NamedTuple):
 
         Args:
             attempt: int >= 0. In the first, only addresses, placeholders and names with a title have stand-ins; later,
-                given names, days, months, numbers and amounts such as €20 have, too, and from the third attempt on
-                amounts with a word, such as 20 euros.
+                given names, days, months, places, numbers and amounts such as €20 have, too, and from the third
+                attempt on amounts with a word, such as 20 euros.
 
         Returns:
             Mask, or None if there are more items than stand-ins.
@@ -141,8 +142,8 @@ class Guard(NamedTuple):
             return None
 
         def replace(match):
-            person, day = match["titled"] or match["given"], match["day"]
-            if person and bisect_right(places, match.start()) < bisect_left(places, match.end()):
+            person, day, place = match["titled"] or match["given"], match["day"], match["place"]
+            if (person or place) and bisect_right(places, match.start()) < bisect_left(places, match.end()):
                 return match[0]  # a tag within
             if match["titled"] and not is_title(self.plain, match.start(), self.languages[0]):
                 return match[0]
@@ -152,10 +153,12 @@ class Guard(NamedTuple):
                 item, choices = in_answers(match[0], *self.languages), stand_ins(match[0], self.languages[0])
             elif day:
                 item, choices = other_calendar_words(day, *self.languages)
+            elif place:
+                item, choices = other_places(place, *self.languages)
             else:
                 item = amount_in_answers(match[0], *self.languages) if match.groupdict().get("amount") else match[0]
                 choices = STAND_INS["name" if match["name"] or match["given"] else "number"]
-            if person or day:
+            if person or day or place:
                 read_as[item] = read_as.get(item) or replaced(item, choices) or match[0]
                 return read_as[item]
             if (read := replaced(item, choices)) is None:
@@ -241,7 +244,8 @@ def _name_or_number(names, language, has_currency_words=False):
     given = given_name(language) if language else "(?!)"
     number = f"{AMOUNT_IN_WORDS}|{AMOUNT}" if has_currency_words else AMOUNT
     people = f"(?P<titled>{titled_name(language)})|(?P<given>{given})"
-    return re.compile(f"(?P<name>{name})|{people}|(?P<day>{calendar_word(language)})|{number}|{NUMBER.pattern}")
+    others = f"(?P<day>{calendar_word(language)})|(?P<place>{place_name(language)})"
+    return re.compile(f"(?P<name>{name})|{people}|{others}|{number}|{NUMBER.pattern}")
 
 
 def language_of_people(source_language, target_language):
@@ -279,15 +283,15 @@ def difference(source, answer, source_language=None, target_language=None):
     Numbers are compared by their digits, so that 1,000.5 equals 1.000,5. One of up to twelve may become a word, and a
     time such as 7:45 pm may become 19:45. "Million" and its like must stay. The sign of a currency may become a word
     and the other way round, but the currency of an amount must stay, and so must the month of "€20 per month". Between
-    English, German and French, frequent given names must stay.
+    English, German and French, frequent given names and large places must stay.
 
     Args:
         source, answer: str.
         source_language, target_language: str or None, codes such as "en", for the words of numbers.
 
     Returns:
-        "numbers", "items" (an address, a placeholder, a tag, an emoji, a currency, a unit, a name, a day or a
-        month), or None.
+        "numbers", "items" (an address, a placeholder, a tag, an emoji, a currency, a unit, a name, a day, a
+        month or a place), or None.
     """
     (numbers, names), (other_numbers, other_names) = _items(source), _items(answer)
     missing, added = _unmatched(numbers, other_numbers), _unmatched(other_numbers, numbers)
@@ -303,6 +307,7 @@ def difference(source, answer, source_language=None, target_language=None):
         given_name_missing(source, answer, people)
         or titled_name_missing(source, answer, people)
         or calendar_words_differ(source, answer, people, target_language)
+        or place_missing(source, answer, people, target_language)
     ):
         return "items"
     return "items" if units_differ(source, answer, source_language, target_language) else None

@@ -1,6 +1,7 @@
 """Puts the tags and emoji of a sentence, which the model does not read, back into its translation."""
 
 import re
+from difflib import SequenceMatcher
 from itertools import accumulate, compress
 from typing import NamedTuple
 
@@ -150,10 +151,15 @@ def word_alignment(answer, text, source):
     Returns:
         List of int, the word of `source` for each word of `text`; None if the pieces are not those of words.
     """
+    if len(_words(answer.tokens)) != len(text.split()) or len(_words(answer.source_tokens)) != len(source.split()):
+        return None
+    return _aligned_words(answer)
+
+
+def _aligned_words(answer):
+    """The same by the words that the pieces make, whatever the texts are."""
     words, source_words = words_of(answer.tokens), words_of(answer.source_tokens)
     if answer.alignment is None or not words or not source_words:
-        return None
-    if (words[-1] + 1, source_words[-1] + 1) != (len(text.split()), len(source.split())):
         return None
     counts, source_counts = _are_counted(words, answer.tokens), _are_counted(source_words, answer.source_tokens)
     weights = [[0.0] * (source_words[-1] + 1) for _ in range(words[-1] + 1)]
@@ -172,24 +178,45 @@ def _are_counted(words, pieces):
     ]
 
 
-def alignment_pairs(answer):
+def alignment_pairs(answer, source):
     """The words of an answer and the words of its source to which they attend most, in Pharaoh's format.
+
+    Where the model read a stand-in, as for "Mr. Smith", the words behind it in answer and source are paired in order.
 
     Args:
         answer: Translation with attention weights.
+        source: str, its source.
 
     Returns:
-        List of (source word, target word), counted from 0 over all sentences of the text, by target word. A sentence
-        whose words are not those of its pieces, for example beside an emoji, has no pairs.
+        List of (source word, target word), counted from 0 over all sentences of the text, by target word. Words that
+        the model did not read, such as an emoji that stands alone, have no pairs.
     """
-    pairs, first, first_source = [], 0, 0
+    links, read, first = [], [], 0
     for one in answer.sentences or (answer,):
-        words = len(one.text.split())
-        source_words = max(words_of(one.source_tokens), default=words - 1) + 1  # a copied sentence has no pieces
-        aligned = word_alignment(one, one.text, " ".join("x" * source_words)) if one.tokens else range(words)
-        pairs += [(first_source + source, first + word) for word, source in enumerate(aligned or ())]
-        first, first_source = first + words, first_source + source_words
-    return pairs
+        words = one.text.split()
+        written = _words(one.tokens) or words  # a copied sentence has no pieces
+        heard = _words(one.source_tokens) or written
+        aligned = _aligned_words(one) if one.tokens else range(len(words))
+        for number, places in zip(aligned or (), _places(written, words), strict=False):
+            links += [(len(read) + number, rank, first + place) for rank, place in enumerate(places)]
+        read, first = read + heard, first + len(words)
+    places = _places(read, source.split())
+    return [(places[word][min(rank, len(places[word]) - 1)], target) for word, rank, target in links if places[word]]
+
+
+def _words(tokens):
+    """The words that pieces make, as `words_of` counts them: list of str."""
+    return "".join(tokens).removesuffix("</s>").removeprefix("▁").split("▁") if tokens else []
+
+
+def _places(words, of_text):
+    """For each of the words that a model read or wrote, the range of those of the text that stand in its place."""
+    places = []
+    for _, start, end, first, last in SequenceMatcher(None, words, of_text).get_opcodes():
+        for i in range(end - start):  # evenly spread, if the numbers of words differ
+            begin, following = (first + (i + more) * (last - first) // (end - start) for more in (0, 1))
+            places.append(range(begin, max(following, min(begin + 1, last))))
+    return places
 
 
 def words_of(tokens):

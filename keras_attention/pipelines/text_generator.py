@@ -69,7 +69,7 @@ class TextGenerator(Pipeline):
         "max_tokens": Field(int, "Maximum number of new tokens.", 64, 1, 4096),
         "temperature": Field(float, "0: always the most probable token; higher: more random.", 0.8, 0, 100),
         "top_k": Field(int, "Sample from this many most probable tokens; 0: from all.", 0, 0, 1_000_000),
-        "top_p": Field(float, "Sample from the most probable tokens with this total probability.", 1.0, 0, 1),
+        "top_p": Field(float, "Sample from the most probable tokens with this total probability.", 0.9, 0, 1),
         "repetition_penalty": Field(float, "Above 1: makes earlier tokens less probable.", 1.0, 0.01, 100),
         "stop": Field(list[str], "An answer ends before any of these texts.", [], 0, MAX_STOPS),
         "seed": Field(int, "The same seed gives the same answer.", 0, 0, 2**31 - 1),
@@ -132,7 +132,8 @@ class TextGenerator(Pipeline):
             max_tokens: int > 0, maximum number of new tokens; default 200.
             temperature: float >= 0. 0 chooses the most probable token; lower values are more predictable; default 0.8.
             top_k: int >= 0. Draws from the `top_k` most probable tokens; 0: from all tokens.
-            top_p: float in (0, 1]. Draws from the fewest most probable tokens with at least this total probability.
+            top_p: float in (0, 1]. Draws from the fewest most probable tokens with at least this total probability;
+                default 0.9, which leaves out the unlikely tokens that spoil a text; 1: from all.
             repetition_penalty: float > 0. The logits of tokens in the text so far are divided by it, or multiplied if
                 negative (Keskar et al. 2019, section 4.1, https://arxiv.org/abs/1909.05858). Above 1, it reduces
                 repetition.

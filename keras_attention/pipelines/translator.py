@@ -189,7 +189,7 @@ class Translator(Pipeline):
         return {"beam_size": {**DECODING_DEFAULTS, **(config.get("decoding") or {})}["beam_size"]}
 
     def answers(self, sources, sources_b=None):
-        return list(map(str, self.translate(sources, keep_items=False)))  # as when the card was written
+        return list(map(str, self.translate(sources)))
 
     def warm(self) -> None:
         for sentence in USUAL_SENTENCES:

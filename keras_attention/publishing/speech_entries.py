@@ -99,7 +99,7 @@ def write_transcriber(folder, transcriber, data: SpeechData, *, settings, result
         ],
         "pictures": [picture],
         "limits": [
-            f"The network is trained on strings of up to {most} words. In longer ones, it leaves out words.",
+            _limit_of_length(most, transcriber.kind.part_seconds),
             f"A recording has at most {transcriber.kind.seconds:.0f} seconds.",
             *LIMITS,
         ],
@@ -111,6 +111,13 @@ def write_transcriber(folder, transcriber, data: SpeechData, *, settings, result
     options = {"about": transcriber.config_keys(), "extra_files": files, "overwrite": overwrite}
     write_entry(folder, model, transcriber.tokenizers, metrics=metrics, weights_dtype="float16", **options)
     return scores[lengths[0]]
+
+
+def _limit_of_length(most_words, part_seconds):
+    trained = f"The network is trained on strings of up to {most_words} words."
+    if part_seconds is None:
+        return f"{trained} In longer ones, it leaves out words."
+    return f"{trained} Recordings above {part_seconds:.3g} seconds are cut at pauses, or else within a word."
 
 
 SIGNATURES = {

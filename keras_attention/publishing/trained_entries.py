@@ -24,7 +24,8 @@ def write_trained(folder, translator, data, *, description, settings, seed, resu
 
     Args:
         folder: str or Path.
-        translator: Translator. Its `low_score_threshold` is set here, see `low_score_rule`, and its `alignment_heads`.
+        translator: Translator. Its `low_score_threshold` is set here, see `low_score_rule`, and its `alignment_heads`,
+            unless it has some.
         data: TranslationData.
         description: str, one or two sentences for the card.
         settings: dict of JSON types, the recipe's configuration. Paths are stored without their folders.
@@ -39,7 +40,8 @@ def write_trained(folder, translator, data, *, description, settings, seed, resu
         The list of scores, see `translation_scores.scores_on`.
     """
     translator.low_score_threshold, rule = low_score_rule(translator, data)
-    translator.alignment_heads = alignment_heads(translator, *data.train)
+    if translator.alignment_heads is None:
+        translator.alignment_heads = alignment_heads(translator, *data.train)
     scores = scores_on(translator, *data.test, data.target_language, f"{data.name} test", data.several_references)
     sources = list(dict.fromkeys(data.test[0]))
     sources = sources[:: max(1, len(sources) // EXAMPLES)][:EXAMPLES]  # short and long ones, if sorted by length

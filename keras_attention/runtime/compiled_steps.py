@@ -43,7 +43,7 @@ class Sampling(NamedTuple):
     max_tokens: int = 200
     temperature: float = 0.8
     top_k: int = 0
-    top_p: float = 1.0
+    top_p: float = 0.9
     repetition_penalty: float = 1.0
     seed: int = 0
     stop: tuple = ()

@@ -80,6 +80,7 @@ SCRIPTS = (
     "inputs",
     "series",
     "sound",
+    "drawing",
     "translation",
     "looks",
     "explanation",

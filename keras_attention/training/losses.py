@@ -104,12 +104,30 @@ def symmetric_divergence(labels, first, second, pad_id=NO_TOKEN):
     return ops.sum(ops.where(ops.not_equal(labels, pad_id), divergence, 0.0))
 
 
+def alignment_cross_entropy(alignment, weights):
+    """Sums the cross-entropy between word alignments and attention weights over all target tokens.
+
+        loss = sum over t of -sum_s alignment(t, s) log(weights(t, s))
+
+    Args:
+        alignment: float tensor (B, T, S). Each target token has a sum of 1 over S, or of 0 if it is not aligned.
+        weights: float32 tensor (B, T, S), attention weights.
+
+    Returns:
+        float32 scalar, nats.
+
+    Source: Chen et al. (2016), https://arxiv.org/abs/1607.01628; Garg et al. (2019), https://arxiv.org/abs/1909.02074.
+    There, it is an average over the target tokens. A small constant keeps the logarithm finite.
+    """
+    return -ops.sum(alignment * ops.log(weights + 1e-9))
+
+
 def class_cross_entropy(labels, logits, weights=None, label_smoothing=0.0):
     """The `Loss` of a classification into K classes.
 
     Args:
-        labels: int tensor (B,).
-        logits: float tensor (B, K).
+        labels: int tensor (B,), NO_CLASS for padding; without `weights`, of any shape.
+        logits: float tensor (B, K), K classes for each label.
         weights: list of K floats, the weight of an example of each class; None for equal weights.
         label_smoothing: float in [0, 1), see `masked_cross_entropy`.
 

@@ -52,7 +52,7 @@ def attention_heatmap(
         ValueError: if the shapes disagree or a weight is not a finite number.
         UserError: if there is nothing to draw, or the picture cannot be written.
 
-    Source: Bahdanau, Cho & Bengio (2015), figure 3. Differences: short labels stay upright; tokens are subwords.
+    Source: Bahdanau, Cho & Bengio (2015), figure 3. Difference: short labels stay upright.
 
     Example:
         attention_heatmap([[0.9, 0.1], [0.2, 0.8]], ["A", "dog"], ["Ein", "Hund"], "alignment.png")

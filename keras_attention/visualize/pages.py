@@ -89,6 +89,35 @@ def word_numbers(pieces: Sequence[str]) -> list[int]:
     return numbers
 
 
+def words_of(pieces: Sequence[str]) -> list[str]:
+    """The words that pieces make, without the signs of SentencePiece and WordPiece."""
+    numbers = word_numbers(pieces)
+    words = [""] * (numbers[-1] + 1 if numbers else 0)
+    for number, piece in zip(numbers, pieces, strict=True):
+        words[number] += piece[2:] if CONTINUES.match(piece) else piece
+    return [word.removeprefix("▁") or word for word in words]
+
+
+def weights_of_words(weights: np.ndarray, rows: Sequence[str], columns: Sequence[str]) -> np.ndarray:
+    """Attention between words: a word gets the sum of the weights of its pieces, and gives the mean of theirs.
+
+    Args:
+        weights: array (..., T, S).
+        rows: list of T str, the pieces that attend.
+        columns: list of S str, the pieces that are attended to.
+
+    Returns:
+        array (..., words in the rows, words in the columns), float32.
+
+    Source: Clark et al. (2019), section 4.1, https://arxiv.org/abs/1906.04341. No differences.
+    """
+    gives, gets = (
+        np.equal.outer(word_numbers(pieces), np.arange(len(words_of(pieces)))).astype("float32")
+        for pieces in (rows, columns)
+    )  # (T, words), (S, words)
+    return (gives / gives.sum(axis=0)).T @ np.asarray(weights, "float32") @ gets
+
+
 def _as_integers(values):
     """Values as 16-bit integers in base64, with the value of 1 and the length of the last axis."""
     unit = max(float(np.abs(values).max(initial=0)), 1e-30) / (2**15 - 1)

@@ -11,6 +11,7 @@ from typing import NamedTuple
 from keras_attention.support.errors import JOINERS, EntryError, parse_json, quoted
 from keras_attention.zoo.card import check_metrics
 from keras_attention.zoo.schema import FEATURES_FILE, WORDS_FILE, architecture_of, check_config, max_bytes_of_words
+from keras_attention.zoo.terms_of_use import LICENCE_FILE
 
 MAX_BYTES = {"manifest.json": 64 * 1024, "config.json": 64 * 1024, "metrics.json": 4 * 1024 * 1024}
 
@@ -199,6 +200,7 @@ TOKENIZER_FILES = ("tokenizer.json", "tokenizer.model", "vocab.txt", "vocab.json
 BYTES_OF = {"float32": 4, "float16": 2, "int8": 1, "int8_deflate": 5 / 8}
 MEGABYTE = 1 << 20
 MAX_CARD_BYTES, MAX_PICTURE_BYTES = MEGABYTE, 4 * MEGABYTE
+MAX_LICENCE_BYTES = 65536
 MAX_BYTES_PER_ID = 64  # of a vocabulary file, in addition to one megabyte
 MAX_EXTRA_BYTES = 4 * MEGABYTE  # of the weights file, in addition to the weights
 
@@ -307,7 +309,7 @@ def check_sizes(folder, config, sizes):
         )
     ids = max((config["model"][setting] for setting in architecture.task.tokenizers.values()), default=0)
     vocabulary = MEGABYTE + MAX_BYTES_PER_ID * ids
-    most = {**MAX_BYTES, WEIGHTS: stored, "CARD.md": MAX_CARD_BYTES}
+    most = {**MAX_BYTES, WEIGHTS: stored, "CARD.md": MAX_CARD_BYTES, LICENCE_FILE: MAX_LICENCE_BYTES}
     most |= {
         f"{tokenizer}/{name}": vocabulary for tokenizer in config["tokenizer"].values() for name in TOKENIZER_FILES
     }

@@ -11,6 +11,7 @@ ATTRIBUTION = re.compile(r"\bCC BY\b")
 NON_COMMERCIAL = re.compile(r"\bnon-?commercial|\bCC BY-NC|\bNC\b", re.IGNORECASE)
 RESEARCH = re.compile(r"\bresearch\b", re.IGNORECASE)
 DOUBTFUL = re.compile(r"\bunclear\b", re.IGNORECASE)
+LICENCE_FILE = "LICENSE.txt"  # of an entry whose data bind the user of the model to a licence of their own
 SAME = "as above"
 
 
@@ -18,8 +19,9 @@ class TermsOfUse(NamedTuple):
     """What a model may be used for.
 
     Attributes:
-        purpose: "any purpose", "research and education", "non-commercial purposes", or "unclear" if data have no stated
-            terms, unclear ones, or terms that are not known here.
+        purpose: "any purpose", "research and education", "non-commercial purposes", "what LICENSE.txt allows" if terms
+            name this file of the entry, or "unclear" if data have no stated terms, unclear ones, or terms that are not
+            known here.
         reasons: tuple of str, the names of the data that limit the purpose, or that must be named for any purpose.
     """
 
@@ -36,8 +38,8 @@ class TermsOfUse(NamedTuple):
         return f"May be used for {self.purpose} only, because of: {names}."
 
 
-ANY, UNCLEAR = "any purpose", "unclear"
-PURPOSES = ("non-commercial purposes", "research and education", UNCLEAR, ANY)  # the strictest first
+ANY, UNCLEAR, LICENSED = "any purpose", "unclear", f"what {LICENCE_FILE} allows"
+PURPOSES = ("non-commercial purposes", "research and education", UNCLEAR, LICENSED, ANY)  # the strictest first
 
 
 def purpose_of(terms):
@@ -46,6 +48,8 @@ def purpose_of(terms):
         return PURPOSES[0]
     if RESEARCH.search(terms):
         return PURPOSES[1]
+    if LICENCE_FILE in terms:
+        return LICENSED
     return ANY if OPEN.search(terms) and not DOUBTFUL.search(terms) else UNCLEAR
 
 

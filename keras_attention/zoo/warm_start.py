@@ -1,5 +1,8 @@
 """Trainings that begin with trained weights: of an entry, or of a teacher that they imitate."""
 
+import re
+from typing import NamedTuple
+
 import keras
 import numpy as np
 
@@ -93,15 +96,25 @@ def load_teacher(name, predicts=False):
 
 
 def take_weights(model, trained):
-    """Copies the weights of a trained model, whose feed-forward networks may be narrower.
+    """Copies the weights of a trained model, which may differ in its layers, inputs and feed-forward networks.
 
-    Additional units keep their random weights, but their outgoing weights become zero, so both models compute the same
-    function at first. Source: Chen et al. (2016), Net2Net, https://arxiv.org/abs/1511.05641. In the paper, additional
-    units are copies of others.
+    With fewer layers, the model takes some of the trained ones, evenly spread, the first and the last among them; with
+    more, it repeats neighbours. What the trained layers do not have keeps its random weights, such as the recurrence of
+    an `SSRUDecoderLayer` begun from a decoder layer with self-attention. Additional units of a feed-forward network
+    keep random weights, too, but their outgoing weights become zero: they change nothing at first. For inputs and
+    labels of other sizes, see `PatchClassifier.resized_weights`.
+
+    Sources: Shleifer & Rush (2020), Pre-trained Summarization Distillation (fewer layers),
+    https://arxiv.org/abs/2010.13002; Gong et al. (2019), Efficient Training of BERT by Progressively Stacking (more
+    layers; there, all follow one another twice); Chen et al. (2016), Net2Net, https://arxiv.org/abs/1511.05641 (there,
+    additional units are copies of others).
 
     Args:
         model: built keras.Model; changed in place.
         trained: built keras.Model.
+
+    Returns:
+        List of str, the paths of the weights that keep their random values; empty if the layers are the same.
 
     Raises:
         UserError: if the models differ in any other way; `model` is then unchanged.
@@ -111,16 +124,68 @@ def take_weights(model, trained):
             f"The trained model is a {type(trained).__name__}. Expected: a {type(model).__name__}. Choose the kind of "
             "network with --model."
         )
-    if len(model.weights) != len(trained.weights):
+    try:
+        resized = model.resized_weights(trained) if hasattr(model, "resized_weights") else {}
+    except ValueError as error:
+        raise UserError(f"{error} Leave out --from, or name a model for such inputs.") from error
+    pairs = list(zip(model.weights, _counterparts(model.weights, trained.weights), strict=True))
+    new = [_widened(ours, resized.get(ours.path, theirs)) for ours, theirs in pairs]
+    model.set_weights(new)
+    return [ours.path for ours, theirs in pairs if theirs is None]
+
+
+def _counterparts(weights, trained):
+    """For each weight, the trained one that it takes over, or None.
+
+    Raises:
+        UserError: if something besides layers differs.
+    """
+    places, old = [_Place.of(weight) for weight in weights], {_Place.of(weight): weight for weight in trained}
+    heights, old_heights = _heights(places), _heights(old)
+    outside = {place for place in places if not place.inside} == {place for place in old if not place.inside}
+    if set(places) != set(old) and outside and heights.keys() == old_heights.keys():
+        return [old.get(place.below(heights, old_heights)) for place in places]
+    if len(places) != len(trained):
         raise UserError(
-            f"The trained model has {len(trained.weights)} weights. Expected: {len(model.weights)}. Leave out the "
-            "flags that change the layers."
+            f"The trained model has {len(trained)} weights. Expected: {len(places)}. Leave out the flags that change "
+            "the model: only the number and the kind of its layers and --intermediate-dim may differ."
         )
-    model.set_weights([_widened(*pair) for pair in zip(model.weights, trained.weights, strict=True)])
+    return trained
+
+
+class _Place(NamedTuple):
+    """A weight: `encoder_`, layer 3 (from 0), `self_attention/query/kernel`; outside of layers, inside is ""."""
+
+    stack: str
+    layer: int
+    inside: str
+
+    @classmethod
+    def of(cls, weight):
+        path = weight.path.partition("/")[2]  # without the name of the model
+        layer = re.match(r"(.+?_)(\d+)/(.+)", path)
+        return cls(layer[1], int(layer[2]), layer[3]) if layer else cls(path, 0, "")
+
+    def below(self, heights, old_heights):
+        """The place in the trained model, whose stacks of layers have other heights."""
+        height, old_height = heights.get(self.stack), old_heights.get(self.stack)
+        if height == old_height:
+            return self
+        if height > old_height:
+            return self._replace(layer=self.layer * old_height // height)
+        return self._replace(layer=round(self.layer * (old_height - 1) / max(height - 1, 1)))
+
+
+def _heights(places):
+    """The number of layers of each stack: dict from its name to int."""
+    stacks = sorted((place.stack, place.layer + 1) for place in places if place.inside)
+    return dict(stacks)  # the last one of each stack is the highest
 
 
 def _widened(weight, trained):
-    """The values of a trained weight, followed by those of the additional units of a feed-forward network."""
+    """The values of a trained weight or None, followed by those of additional units of a feed-forward network."""
+    if trained is None:
+        return keras.ops.convert_to_numpy(weight)
     old, part = keras.ops.convert_to_numpy(trained), "/".join(weight.path.split("/")[-3:])
     other = [axis for axis, length in enumerate(weight.shape) if length != old.shape[axis]]
     if not other:

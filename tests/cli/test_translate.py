@@ -131,6 +131,25 @@ def test_maps_of_chosen_heads(run, complains, tmp_path):
     assert "such as 1,3 or all, found 'x'" in complains("translate", "--model", "tiny", "--layers", "x", ENGLISH[0])
 
 
+@pytest.mark.parametrize("function", ["attention_heatmap", "heads_heatmap"])
+def test_maps_have_words_or_pieces(function, run, complains, tmp_path, monkeypatch):
+    drawn = []
+    monkeypatch.setattr(f"keras_attention.visualize.figures.{function}", lambda *given, **_: drawn.append(given))
+    chosen = ["--heads", "all"] if function == "heads_heatmap" else []
+    for flags in ([], ["--pieces"]):
+        run("translate", "--model", "tiny", "--attention", tmp_path / "map.png", *chosen, *flags, ENGLISH[0])
+    (weights, source, target, _), (of_pieces, source_pieces, target_pieces, _) = drawn
+    assert "".join(source) == "".join(source_pieces).replace("▁", "")
+    assert any(piece.startswith("▁") for piece in source_pieces)
+    assert len(source) < len(source_pieces)
+    assert (weights.shape[-2:], of_pieces.shape[-2:]) == (
+        (len(target), len(source)),
+        (len(target_pieces), len(source_pieces)),
+    )
+    np.testing.assert_allclose(weights.sum(-1), 1, atol=1e-3)
+    assert "need --attention FILE" in complains("translate", "--model", "tiny", "--pieces", ENGLISH[0])
+
+
 @pytest.mark.slow
 def test_streaming(run, complains):
     code, out, err = run("translate", "--model", "tiny", "--stream", ENGLISH[0], "", ENGLISH[3])

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import keras
 import matplotlib
+import numpy as np
 import pytest
 
 import keras_attention
@@ -125,8 +126,23 @@ def test_a_chapter_opens_in_colab_and_installs_itself(path):
         cells_of_chapter[1]
     )
     assert tag_of(cells_of_chapter[2]) == "install"
-    assert title in (ROOT / "docs" / "course.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "course.md").read_text(encoding="utf-8")
+    assert title in page
+    assert f"colab.research.google.com/github/keras-attention/keras-attention/blob/main/course/{path.name}" in page
     assert path.stat().st_size < 400_000
+
+
+@pytest.mark.parametrize("loaded", ["0.1", np.__version__])
+def test_the_install_cell_says_when_the_session_must_be_restarted(loaded, monkeypatch, capsys):
+    """In Colab, an older NumPy than the one that was just installed may be loaded."""
+    (cell,) = {code_of(cells(path)[2]) for path in CHAPTERS}  # the same in each chapter
+    commands = []
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    monkeypatch.setattr("subprocess.run", lambda command, check: commands.append(command[-1]))
+    monkeypatch.setattr(np, "__version__", loaded)
+    exec(cell, {})
+    assert commands == ["git+https://github.com/keras-attention/keras-attention"]
+    assert ("restart the session" in capsys.readouterr().out) == (loaded == "0.1")
 
 
 @pytest.mark.parametrize("path", CHAPTERS, ids=lambda path: path.stem)

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from keras_attention.data.labelled_files import labelled_files
+from keras_attention.data.labelled_files import kind_of_names, labelled_files, labelled_table
 from keras_attention.support.errors import UserError
 
 KINDS = {"images": (".png", ".jpg"), "sounds": (".wav", ".ogg")}
@@ -79,3 +79,44 @@ def test_a_file_is_no_folder(tmp_path):
         labelled_files(write(tmp_path, "a.png") / "a.png", KINDS)
     with pytest.raises(UserError, match="There is no folder"):
         labelled_files(tmp_path / "nowhere", KINDS)
+
+
+@pytest.mark.parametrize("header", ["speaker,file,class", "target,name"])
+def test_a_table_names_files_of_its_folder(tmp_path, header):
+    write(tmp_path, "far/1.wav", "2.WAV")
+    rows = ["theo,far/1.wav,cat", "9,2.WAV,dog"] if "file" in header else ["cat,far/1.wav", "dog,2.WAV"]
+    (tmp_path / "t.csv").write_text("\n".join([header, *rows, ""]))
+    examples = labelled_table(tmp_path / "t.csv", KINDS)
+    assert (examples.kind, examples.labels) == ("sounds", ["cat", "dog"])
+    assert examples.files == [str(tmp_path / "far/1.wav"), str(tmp_path / "2.WAV")]
+    assert examples.summary.endswith("2 sounds, 2 labels")
+
+
+def test_blanks_around_names_do_not_count(tmp_path):
+    write(tmp_path, "1.wav", "2.wav")
+    (tmp_path / "t.csv").write_text("file,label\n1.wav ,cat\n 2.wav,dog\n")
+    assert labelled_table(tmp_path / "t.csv", KINDS).files == [str(tmp_path / "1.wav"), str(tmp_path / "2.wav")]
+    assert kind_of_names("t.csv", ["1.wav ", "2.wav\t", "a text"], KINDS) == "sounds"
+
+
+@pytest.mark.parametrize("content", ["1,2,3,a\n4,5,6,b\n", "0,1,label\n0.5,0.25,a\n", "file,label\n", ""])
+def test_a_table_of_numbers_names_no_files(tmp_path, content):
+    (tmp_path / "t.csv").write_text(content or "x,y\n\n")
+    assert labelled_table(tmp_path / "t.csv", KINDS) is None
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("file,mood\n1.wav,a\n9.wav,b\n", "line 3: there is no file '{}/9.wav' of the kind sounds. Expected:"),
+        ("file,mood\n1.wav,a\n2.png,b\n", "line 3: there is no file '{}/2.png' of the kind sounds. Expected:"),
+        ("file,mood,age\n1.wav,a,3\n", "the column of the labels is not clear. Call it label."),
+        ("file,mood\n1.wav,a\n2.wav\n", "line 3, column 'mood': too few fields"),
+    ],
+)
+def test_tables_of_names_that_are_wrong(tmp_path, content, message):
+    write(tmp_path, "1.wav", "2.wav", "2.png")
+    (tmp_path / "t.csv").write_text(content)
+    with pytest.raises(UserError, match=re.escape(message.format(tmp_path))) as error:
+        labelled_table(tmp_path / "t.csv", KINDS)
+    assert "\n" not in str(error.value)

@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import replace
 
 import keras
 import numpy as np
@@ -13,8 +14,11 @@ from sklearn.datasets import load_digits
 import keras_attention
 from keras_attention import load
 from keras_attention.cli.main import main
+from keras_attention.finetuning.examples import Examples, read_examples, read_folder, with_files
 from keras_attention.finetuning.settings import FinetuneSettings
 from keras_attention.finetuning.workflow import prepare
+from keras_attention.inputs.image import ImageInput
+from keras_attention.inputs.sound import SoundInput
 from keras_attention.support.errors import UserError
 from keras_attention.training.history import Epoch
 from keras_attention.zoo.entry import EntryError, read_entry
@@ -138,7 +142,6 @@ def test_from_python_and_on_from_there(tmp_path):
 
 
 def test_the_network_suits_the_files(tmp_path):
-    from keras_attention.finetuning.examples import read_folder
     from keras_attention.finetuning.starting_model import open_start
 
     start = open_start(None, "patches")
@@ -178,10 +181,83 @@ def test_options_for_texts_are_refused_with_a_folder(tmp_path, capsys, flags, me
 def test_a_table_needs_columns(tmp_path, capsys):
     (tmp_path / "table.csv").write_text("text,label\na,b\n")
     columns = "--text", "text", "--label", "label"
-    cases = ((), "required for a table: --text, --label"), ((*columns, "--kind", "images"), "--kind is for folders")
+    pairs = *columns, "--kind", "images", "--text-b", "other"
+    cases = ((), "required for a table: --text, --label"), (pairs, "--text-b is for tables of texts, not of images")
     for flags, message in cases:
         assert main(["finetune", str(tmp_path / "table.csv"), *flags]) == 2
         assert message in capsys.readouterr().err
+
+
+def write_table(path, rows):
+    """A table with the names of the files (name, label)."""
+    path.write_text("file,label\n" + "".join(f"{name},{label}\n" for name, label in rows))
+    return str(path)
+
+
+COLUMNS = ("--text", "file", "--label", "label")
+
+
+@pytest.mark.slow
+def test_from_a_table_of_names_to_answers(tmp_path, capsys):
+    write_sounds(tmp_path / "sounds", 40)
+    files = sorted((tmp_path / "sounds").glob("*/*.wav"))
+    rows = [(file.relative_to(tmp_path), f"{file.parent.name} one") for file in files]
+    table, out = write_table(tmp_path / "table.csv", rows), tmp_path / "mine"
+    assert main(["finetune", table, *COLUMNS, *TINY, "--epochs", "2", "--out", str(out)]) == 0
+    assert json.loads(capsys.readouterr().out)["baseline_name"] == "logistic regression on MFCC"
+    assert load(out).classify([str(file) for file in files[:2]]) == ["high one"] * 2
+
+
+@pytest.mark.parametrize("flags", [(), ("--kind", "images"), ("--network", "patches")])
+def test_a_table_of_names_is_of_the_files(tmp_path, capsys, flags):
+    for number in range(4):
+        (tmp_path / f"{number}.png").write_bytes(b"no picture")
+    table = write_table(tmp_path / "table.csv", [(f"{number}.png", "ab"[number % 2]) for number in range(4)])
+    assert main(["finetune", table, *COLUMNS, "--out", str(tmp_path / "mine"), *flags]) == 2
+    assert f"{tmp_path / '0.png'} is not a picture that can be read" in capsys.readouterr().err
+    (tmp_path / "2.png").unlink()
+    assert main(["finetune", table, *COLUMNS, "--out", str(tmp_path / "mine"), *flags]) == 2
+    err = capsys.readouterr().err
+    assert f"{table}, line 4: there is no file '{tmp_path / '2.png'}' of the kind images" in err
+    assert len(err.splitlines()) == 1
+
+
+def test_rows_whose_files_are_missing_or_damaged_are_skipped(tmp_path, capsys):
+    write_pictures(tmp_path, range(6))
+    files = sorted(str(file.relative_to(tmp_path)) for file in tmp_path.glob("*/*.png"))
+    (tmp_path / files[2]).write_bytes(b"no picture")
+    rows = [(f"{name} ", "ab"[number in (2, 6)]) for number, name in enumerate([*files, "gone.png"])]
+    table = write_table(tmp_path / "table.csv", rows)
+    examples, _ = read_examples(table, "file", "label")
+    with pytest.raises(UserError, match=r"line 8: there is no file .*gone\.png"):
+        with_files(examples, [ImageInput, SoundInput])
+    kind, kept = with_files(examples, [ImageInput, SoundInput], skip_bad_files=True)
+    names = [str(tmp_path / name) for name in files[:2] + files[3:]]
+    assert (kind, kept.texts, kept.lines) == ("images", names, [2, 3, 5, 6, 7])
+    flags = (*COLUMNS, "--out", str(tmp_path / "mine"))
+    assert main(["finetune", table, *flags]) == 2
+    assert "line 8: there is no file" in capsys.readouterr().err
+    assert main(["finetune", table, *flags, "--skip-bad-rows"]) == 2  # only one label is left
+    out, err = capsys.readouterr()
+    assert f"{table}: skipped 2 files that cannot be read" in out
+    assert (err.count("\n"), "there is no file" in err) == (1, False)
+    for name in files:
+        (tmp_path / name).unlink()
+    with pytest.raises(UserError, match=r"table\.csv: none of 7 files can be read"):
+        with_files(examples, [ImageInput, SoundInput], skip_bad_files=True)
+
+
+def test_names_from_python_are_files_of_the_kind(tmp_path):
+    (tmp_path / "0.png").write_bytes(b"no picture")
+    with pytest.raises(UserError, match=r"0\.png is not a picture that can be read"):
+        keras_attention.finetune([str(tmp_path / "0.png")] * 4, ["a", "b"] * 2, kind="images")
+
+
+def test_texts_that_name_a_file_now_and_then_are_texts():
+    examples = Examples(["see a.png", "a dog runs", "two men sit", "b.jpg"], ["a", "b"] * 2)
+    assert with_files(examples, [ImageInput, SoundInput]) == (None, examples)
+    with pytest.raises(UserError, match="has 2 images and 1 sounds. Choose with --kind images or --kind sounds"):
+        with_files(replace(examples, texts=["a.png", "b.png", "c.wav", "d"]), [ImageInput, SoundInput])
 
 
 @pytest.mark.parametrize("flags", [(), ("--kind", "images")])
@@ -198,9 +274,6 @@ def test_damaged_files_are_named_or_skipped(tmp_path, capsys):
     damaged.write_bytes(damaged.read_bytes()[:60])
     assert main(["finetune", folder, "--out", str(tmp_path / "mine")]) == 2
     assert re.search(r"1\.png is (damaged|not a picture)", capsys.readouterr().err)
-    from keras_attention.finetuning.examples import read_folder
-    from keras_attention.inputs.image import ImageInput
-
     examples, kind, messages = read_folder(folder, [ImageInput], skip_bad_files=True)
     assert (len(examples), kind) == (29, "images")
     assert messages.endswith("; skipped 1 that cannot be read")

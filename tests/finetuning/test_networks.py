@@ -136,7 +136,7 @@ def test_a_recurrent_classifier_with_the_same_labels_keeps_its_head(tmp_path):
         ({"network": "lstm", "pairs": "apart"}, "--pairs apart needs rows with two texts"),
         ({"network": "han", "layers": 1}, "--layers has no effect on a HierarchicalAttentionClassifier"),
         ({"network": "bert", "vectors": "v.txt"}, "--vectors needs --network han, lstm, gru or lstmn. Found: a Bert"),
-        ({"vectors": "v.txt"}, "--vectors is for a network with random weights, such as --network han. Leave out"),
+        ({"vectors": "v.txt"}, "--vectors needs --network han, lstm, gru or lstmn with random weights. Found: minilm_"),
         ({"network": "gru", "vectors": "missing.txt"}, "missing.txt"),
         (
             {"network": "rnn"},

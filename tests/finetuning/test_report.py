@@ -1,10 +1,13 @@
 """What a report counts, against counting by hand."""
 
 import numpy as np
+import pytest
+from inputs.toy_classifier import digits, trained_classifier
+from PIL import Image
 from zoo.tiny_bert import LABELS, TEXTS, tiny_classifier
 
 from keras_attention.finetuning.examples import Examples
-from keras_attention.finetuning.report import measure
+from keras_attention.finetuning.report import measure, report_text
 
 
 def test_rows_of_the_confusion_matrix_are_true_labels():
@@ -24,6 +27,18 @@ def test_mistakes_name_their_line_and_both_labels():
     given = classifier.classify(TEXTS)
     labels = [given[0], *(names[(names.index(label) + 1) % 3] for label in given[1:])]
     report = measure(classifier, Examples(TEXTS, labels, lines=[2, 3, 5, 7]))
+    assert report.mistake_columns == ["line", "true", "predicted", "error", "text"]
     assert sorted((line, true, answer) for line, true, answer, *_ in report.mistakes) == [
         (line, labels[row], given[row]) for row, line in ((1, 3), (2, 5), (3, 7))
     ]
+
+
+@pytest.mark.parametrize("of_names", [True, False])
+def test_mistakes_of_pictures_name_their_row_and_file(tmp_path, of_names):
+    images, _ = digits()
+    pictures = [str(tmp_path / f"{number}.png") for number in range(3)] if of_names else list(images[:3])
+    for name, image in zip(pictures if of_names else (), images, strict=False):
+        Image.fromarray((image * 255).astype("uint8")).save(name)
+    wrong = [str((int(label) + 1) % 10) for label in trained_classifier().classify(pictures)]
+    text = report_text(measure(trained_classifier(), Examples(pictures, wrong)))
+    assert f"| row | true | predicted | error | {'file' if of_names else 'input'} |" in text

@@ -66,6 +66,7 @@ def test_learns_what_the_words_say(kind):
     report = make_report(result, examples(kind, 60))
     name, value = next(iter(report.scores.items()))
     assert value > (80 if kind == "regression" else 92), report.scores
+    assert report.baseline_name == "TF-IDF + linear"
     assert (report.confusion is not None) == (kind in ("binary", "multiclass"))
     if kind != "regression":
         assert [row[0] for row in report.per_class] == list(result.task.label_names)

@@ -35,6 +35,7 @@ def forms():
         "doubles": encoded(tone(), subtype="DOUBLE"),
         "loud floats": encoded(1e20 * tone(), subtype="FLOAT"),
         "mu-law": encoded(tone(), subtype="ULAW"),
+        "GSM 6.10": encoded(tone(), subtype="GSM610"),
         "stereo": encoded(both),
         "left only": encoded(both * [1, 0]),
         "FLAC": encoded(tone(), kind="FLAC"),

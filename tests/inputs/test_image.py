@@ -188,3 +188,16 @@ def test_an_example_is_written_without_loss(kind, tmp_path):
 def test_settings_out_of_range_are_refused(settings, message):
     with pytest.raises(ValueError, match=message):
         ImageInput(**settings)
+
+
+@pytest.mark.parametrize("fit", ["crop", "stretch"])
+@pytest.mark.parametrize("channels", [1, 3])
+@pytest.mark.parametrize("shape", [(8, 12, 1), (8, 12, 3), (5, 4, 3), (40, 23, 3), (90, 200, 1), (31, 47, 4)])
+def test_an_exported_model_reads_the_same_of_pixels(fit, channels, shape):
+    """At most one of 256 steps apart, since Pillow rounds between rows and columns."""
+    kind = ImageInput((8, 12, channels), fit, mean=[0.5], std=[0.25])
+    pixels = np.random.default_rng(1).integers(0, 256, shape, "uint8")
+    expected = kind.arrays(kind.read(pixels))["values"]
+    actual = kind.from_exported({"pictures": pixels[None]})["values"].numpy()
+    assert actual.shape == (1, 8, 12, channels)
+    np.testing.assert_allclose(actual[0], expected, atol=1.01 / 255 / 0.25)

@@ -21,7 +21,9 @@ from zoo.tiny_bert import TEXTS, task, tiny_classifier, write_tiny
 
 import keras_attention as ka
 from keras_attention.cli import main as cli
+from keras_attention.export.graph_inputs import GraphInputClassifier
 from keras_attention.inputs.image import ImageInput
+from keras_attention.models import PatchClassifier
 from keras_attention.pipelines.base import failing_examples, make_pipeline
 from keras_attention.pipelines.input_classifier import InputClassifier
 from keras_attention.runtime.batching import share_batches
@@ -263,17 +265,25 @@ def test_options_for_texts_are_refused(run, pictures, words, message):
     assert message in err
 
 
+def test_an_exported_network_with_convolutions_answers_an_empty_batch():
+    model = PatchClassifier(3, (8, 12, 1), (4, 4), 10, 13, num_heads=2, num_layers=1, stem="pooled")
+    model.build()
+    about = TASK | {"label_names": ["a", "b", "c"]}
+    graph = GraphInputClassifier(InputClassifier(model, ImageInput((8, 12, 1)), about))
+    answers = graph.answer(tf.zeros((0, 9, 5, 3), "uint8"))
+    assert [tuple(answers[name].shape) for name in ("label", "labels", "probabilities")] == [(0,), (0, 3), (0, 3)]
+
+
 def test_it_is_exported_with_the_signature_of_its_input(run, zoo, pictures, tmp_path):
     code, out, _ = run("export", "digits_tiny", tmp_path / "exported", "--json")
     assert code == 0
     report = json.loads(out)
-    assert report["inputs"]["values"]["type"] == "float32 (B, 8, 8, 1)"
-    assert report["inputs"]["values"]["meaning"] == "pictures: (pixels / 255 - [0.3]) / [0.4], crop"
+    assert report["inputs"]["pictures"]["type"] == "uint8 (B, height, width, C)"
     assert list(report["outputs"]) == ["label", "labels", "probabilities"]
     answer = tf.saved_model.load(str(tmp_path / "exported")).signatures["serving_default"]
     loaded = ka.load("digits_tiny")
-    values = np.stack([loaded.input.arrays(loaded.input.read(path))["values"] for path in pictures[0]])
-    actual = {name: tensor.numpy() for name, tensor in answer(values=tf.constant(values)).items()}
+    pixels = np.stack([loaded.input.read(path) for path in pictures[0]])
+    actual = {name: tensor.numpy() for name, tensor in answer(pictures=tf.constant(pixels)).items()}
     expected = loaded.classify(pictures[0], return_scores=True)
     assert [label.decode() for label in actual["label"]] == [one.label for one in expected]
     assert [[label.decode() for label in row] for row in actual["labels"]] == [
@@ -281,6 +291,10 @@ def test_it_is_exported_with_the_signature_of_its_input(run, zoo, pictures, tmp_
     ]
     probabilities = [list(one.probabilities.values()) for one in expected]
     np.testing.assert_allclose(actual["probabilities"], probabilities, atol=1e-6)
+    large = np.random.default_rng(0).integers(0, 256, (2, 40, 23, 3), "uint8")
+    actual = answer(pictures=tf.constant(large))["label"].numpy()
+    assert [label.decode() for label in actual] == loaded.classify(list(large))
+    assert answer(pictures=tf.constant(large[:0]))["label"].shape == (0,)
     readme = (tmp_path / "exported" / "README.txt").read_text()
     code = readme.partition("    import")[2].partition("print")[0]
     scope = {}

@@ -167,6 +167,9 @@ def test_exported_with_raw_numbers_in(zoo, tmp_path):
         assert [label.decode() for label in actual["label"].numpy()] == [one.label for one in expected]
         probabilities = [list(one.probabilities.values()) for one in expected]
         np.testing.assert_allclose(actual["probabilities"], probabilities, atol=1e-3)
+        assert answer(series=tf.constant(series(3, channels)[:0], "float32"))["label"].shape == (0,)
+        with pytest.raises(tf.errors.InvalidArgumentError, match="Expected: finite numbers"):
+            answer(series=tf.constant(np.full_like(series(3, channels), np.nan), "float32"))
     assert main(["export", str(zoo / "lines"), str(tmp_path / "onnx"), "--format", "onnx"]) == 2
 
 
@@ -203,7 +206,7 @@ def test_flags_that_do_not_fit(tmp_path, capsys):
     rows = str(tmp_path / "rows.csv")
     for flags, message in [
         (["--kind", "series", "--text", "a"], "--text is for tables of texts"),
-        (["--kind", "images", "--text", "a", "--label", "b"], "or give --kind series for a table of series"),
+        (["--kind", "images", "--text", "1", "--label", "up"], "of the kind images. Expected: the name of a file"),
         (["--kind", "series", "--from", "minilm_small_en"], "reads texts"),
         (["--kind", "series", "--label", "mood"], "no column 'mood'"),
     ]:

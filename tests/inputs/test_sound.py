@@ -6,12 +6,13 @@ import re
 import numpy as np
 import pytest
 import soundfile
+import tensorflow as tf
 from inputs.sounds import RATE, encoded, forms, hostile, tone, wav
 
 from keras_attention.inputs.sound import LOUDEST, Recording, SoundInput
 from keras_attention.support.errors import UserError
 
-ROUGH = {"8 bits", "mu-law", "OGG", "MP3", "4001 Hz"}
+ROUGH = {"8 bits", "mu-law", "GSM 6.10", "OGG", "MP3", "4001 Hz"}
 
 
 @pytest.fixture
@@ -163,3 +164,25 @@ def test_a_recording_is_read_as_it_is(kind):
     recording = Recording(np.zeros(7, "int16"), True)
     assert kind.read(recording) is recording
     assert kind.as_list(recording) == ([recording], True)
+
+
+@pytest.mark.parametrize("seconds", [0.05, 0.4, 1.0, 1.7, 2.5])
+def test_an_exported_model_reads_the_same_of_a_waveform(seconds):
+    kind = SoundInput((32, 24, 1), 4000, 128, 64)
+    draw = np.random.default_rng(int(10 * seconds))
+    waveform = draw.normal(size=int(4000 * seconds)) * np.sin(np.linspace(0, 9, int(4000 * seconds))) * 0.02
+    waveform = waveform.astype("float32")
+    expected = kind.arrays(kind.read((waveform, 4000)))["values"]
+    actual = kind.from_exported({"waveforms": waveform[None]})["values"].numpy()
+    assert actual.shape == (1, 32, 24, 1)
+    np.testing.assert_allclose(actual[0], expected, atol=2e-3)
+    graph = tf.function(lambda waveforms: kind.from_exported({"waveforms": waveforms})["values"])
+    assert graph(waveform[None][:0]).shape == (0, 32, 24, 1)
+
+
+@pytest.mark.parametrize("sample", [np.nan, -np.inf])
+def test_an_exported_model_refuses_samples_that_are_not_finite(sample):
+    waveforms = np.ones((2, 4000), "float32")
+    waveforms[1, 7] = sample
+    with pytest.raises(tf.errors.InvalidArgumentError, match="Expected: finite samples"):
+        SoundInput((32, 24, 1), 4000, 128, 64).from_exported({"waveforms": waveforms})

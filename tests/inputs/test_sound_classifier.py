@@ -142,7 +142,7 @@ def test_attention_over_the_spectrogram(zoo, tmp_path, capsys):
     assert main([*command[:4], "--attention", str(tmp_path / "map.html")]) == 0
     page = (tmp_path / "map.html").read_text()
     assert page.count("<rect ") == (1 + 1 * 2) * 6 * 2  # rollout and heads, patches
-    assert "30% of the answer is from logistic regression on MFCC" in page
+    assert "30% of the answer is from a logistic regression on MFCC" in page
     capsys.readouterr()
     assert main([*command, str(tmp_path / "map.txt")]) == 2
     assert capsys.readouterr().err.count("\n") == 1

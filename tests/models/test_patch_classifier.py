@@ -154,6 +154,30 @@ def test_fits_saves_and_loads_as_any_keras_model(settings, tmp_path):
     assert again.get_config() == model.get_config()
 
 
+@pytest.mark.parametrize("stem", ["linear", "convolutional", "pooled"])
+def test_trained_weights_suit_larger_images_and_other_channels(stem):
+    gray, rgb = ({"input_size": (8, 12, channels), "patch_size": (4, 4), "stem": stem} for channels in (1, 3))
+    trained = make(**gray)
+    images = array(B, 20, 8, 1, seed=5)
+    repeated = PatchClassifier.from_trained(trained, K, head="kept", input_size=(20, 8, 3))
+    assert repeated.positions.grid == (5, 2)
+    expected = trained(images)  # resizes its position embeddings itself
+    np.testing.assert_allclose(repeated(np.repeat(images, 3, axis=-1)), expected, atol=1e-5)
+    trained = make(**rgb)
+    summed = PatchClassifier.from_trained(trained, K, head="kept", input_size=(20, 8, 1))
+    np.testing.assert_allclose(summed(images), trained(np.repeat(images, 3, axis=-1)), atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("trained", "ours"),
+    [(IMAGES, SERIES), (SERIES, IMAGES), (SERIES, SERIES | {"input_size": (22, 3)}),
+     (SERIES | {"input_size": (22, 1)}, SERIES | {"input_size": (22, 3)})],
+)  # fmt: skip
+def test_trained_weights_for_other_kinds_of_inputs_are_refused(trained, ours):
+    with pytest.raises(ValueError, match="Only height, width, gray or RGB, and the length may differ"):
+        make(**ours).resized_weights(make(**trained))
+
+
 def test_no_label_is_preferred_before_training():
     model = PatchClassifier(K, **SIZES, **IMAGES)
     np.testing.assert_array_equal(model(array(B, 8, 12, 3, seed=5)), np.zeros((B, K)))
@@ -164,7 +188,7 @@ def test_no_label_is_preferred_before_training():
     [
         ({"num_heads": 3}, "num_heads=3, hidden_dim=10"),
         ({"patch_size": (4, 5)}, r"sizes=\(8, 12\), patch_size=\(4, 5\)"),
-        ({"patch_size": (2, 4), "stem": "convolutional"}, r"patch_size=\[2, 4\]"),
+        ({"patch_size": (2, 4), "stem": "convolutional"}, r"patch_size=\[2, 4\]. Others need stem=linear"),
         ({"stem": "none"}, "stem=none"),
         ({"dropout": 1.0}, "dropout=1.0"),
         ({"input_size": (8, 0, 3)}, r"input_size\[1\]=0"),
@@ -183,4 +207,7 @@ def test_unknown_inputs_are_refused():
 def test_patches_fit_the_size_of_an_input():
     assert [usual_patch_size((size, 7, 3)) for size in (16, 17, 33)] == [(2, 2), (4, 4), (8, 8)]
     assert [usual_patch_size((size, 5)) for size in (64, 65, 129)] == [(2,), (4,), (8,)]
-    assert (usual_patch_size((8, 12, 3), 7), usual_patch_size((22, 5), 3)) == ((7, 7), (3,))
+    assert (usual_patch_size((8, 12, 3), [7]), usual_patch_size((22, 5), [3])) == ((7, 7), (3,))
+    assert usual_patch_size((56, 64, 1), (1, 64)) == (1, 64)
+    model = PatchClassifier(K, **{**SIZES, "input_size": (12, 20, 3), "patch_size": ()})
+    assert (model.patch_size, model.num_patches) == ([4, 4], 15)

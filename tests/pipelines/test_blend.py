@@ -62,6 +62,11 @@ def test_letters_are_counted_after_loading_too(tmp_path):
         assert one.probabilities == pytest.approx(other.probabilities, abs=1e-6)
 
 
+def test_the_attention_page_tells_the_share_of_the_words(blended):
+    note = blended.attention_view(TEXTS[0]).data["note"]
+    assert note.endswith("35% of the answer is from a bag of words, which has no attention")
+
+
 def test_too_improbable_is_unsure(blended, monkeypatch):
     monkeypatch.setitem(blended.task, "min_probability", 0.999)
     assert blended.classify(TEXTS[0]) is None

@@ -9,6 +9,7 @@ from zoo.tiny_bert import scaled, task, tokenizer, write_tiny
 
 from keras_attention import load
 from keras_attention.cli.main import main
+from keras_attention.evaluation.bag_of_words import Blend, fit_bag_of_words
 from keras_attention.models import HierarchicalAttentionClassifier
 from keras_attention.pipelines.document_classifier import DocumentClassifier
 from keras_attention.support.errors import UserError
@@ -90,6 +91,22 @@ def test_the_page_shades_the_document_by_the_weights():
     page = model.attention_view(TEXT + " <script>alert(1)</script>").html
     assert "<script>" not in page
     assert "&lt;script&gt;alert(1)&lt;/script&gt;" in page.replace("</span>", "")
+
+
+@pytest.mark.parametrize(
+    ("weight", "note"),
+    [
+        (0.0, None),
+        (0.65, "65% of the answer is from a bag of words, which has no attention"),
+        (1.0, "The answer is from a bag of words alone: these weights of the network have no part in it"),
+    ],
+)
+def test_the_page_tells_the_share_of_the_bag_of_words(weight, note):
+    model = classifier(max_tokens=500)
+    model.blend = Blend(fit_bag_of_words([TEXT, "Men sit."], None, np.array([0, 1]), "binary", 2), weight)
+    page = model.attention_view(TEXT).html
+    assert ("bag of words" in page) == (note is not None)
+    assert note is None or note in page
 
 
 def test_other_poolings_have_no_page():

@@ -328,9 +328,24 @@ def test_pairs_of_all_sentences_of_a_text():
     copied = Translation("17:45 😀")
     last = Translation("a b c", tokens=["▁a", "▁b", "</s>"], source_tokens=["▁x", "</s>"], attention=SWAPPED[:, :2])
     text = Translation("a b 17:45 😀 a b c a b", sentences=(first, copied, last, first))
-    assert alignment_pairs(first) == [(1, 0), (0, 1)]
-    assert alignment_pairs(text) == [(1, 0), (0, 1), (2, 2), (3, 3), (6, 7), (5, 8)]
-    assert alignment_pairs(Translation("")) == []
+    assert alignment_pairs(first, "xy z") == [(1, 0), (0, 1)]
+    everything = [(1, 0), (0, 1), (2, 2), (3, 3), (4, 4), (4, 5), (6, 7), (5, 8)]
+    assert alignment_pairs(text, "xy z 17:45 😀 x xy z") == everything
+    assert alignment_pairs(Translation(""), "") == []
+    date = Translation("2016", tokens=list("2016"), source_tokens=list("May 2016"), attention=np.ones((4, 8)))
+    assert alignment_pairs(date, "May 2016") == [(0, 0)]  # the pieces of characters tell no words
+
+
+def test_words_that_the_model_did_not_read_are_paired_or_passed_over():
+    """It read "Hi Anna" and "a b": a stand-in for the name, and no emoji."""
+    named = Translation(
+        "Hallo Frau Weber!", tokens=["▁Hallo", "▁An", "na!"], source_tokens=["▁Hi", "▁Anna!"], attention=np.eye(3, 2)
+    )
+    assert alignment_pairs(named, "Hi Mrs. Weber!") == [(0, 0), (1, 1), (2, 2)]
+    smiling = Translation("A 😀 B", tokens=["▁A", "▁B"], source_tokens=["▁a", "▁b"], attention=SWAPPED)
+    assert alignment_pairs(smiling, "a b 😀") == [(1, 0), (0, 2)]
+    both = Translation("Hallo Frau Weber! A 😀 B", sentences=(named, smiling))
+    assert alignment_pairs(both, "Hi Mrs. Weber! a b 😀") == [(0, 0), (1, 1), (2, 2), (4, 3), (3, 5)]
 
 
 class Model:

@@ -21,12 +21,12 @@ def one():
     return table_generator()
 
 
-def first_tokens(generator, prompt, seeds, **settings):
+def first_tokens(generator, prompt, seeds, top_p=1.0, **settings):
     """The first token of 64 answers for each seed."""
     return [
         answer.token_ids[0]
         for seed in range(seeds)
-        for answer in generator.generations(prompt, n=N, max_tokens=1, seed=seed, **settings)
+        for answer in generator.generations(prompt, n=N, max_tokens=1, seed=seed, top_p=top_p, **settings)
     ]
 
 
@@ -130,7 +130,7 @@ def test_each_step_draws_a_number_of_its_own(one):
     assert len({*answer.token_ids}) > 11
 
 
-DEFAULTS = {"max_tokens": 200, "temperature": 0.8, "top_k": 0, "top_p": 1.0, "repetition_penalty": 1.0, "seed": 0}
+DEFAULTS = {"max_tokens": 200, "temperature": 0.8, "top_k": 0, "top_p": 0.9, "repetition_penalty": 1.0, "seed": 0}
 
 
 def test_the_defaults_are_those_of_the_documentation(one):
@@ -139,6 +139,7 @@ def test_the_defaults_are_those_of_the_documentation(one):
     assert one.generations("no", stop=[]) == expected
     assert "default 200" in one.generate.__doc__
     assert "default 0.8" in one.generate.__doc__
+    assert "default 0.9" in one.generate.__doc__
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 import base64
 import io
+import itertools
 import json
 import pickle
 import sys
@@ -85,6 +86,57 @@ def test_an_answer_is_never_longer_than_words_can_be_spoken(transcriber):
     assert len(transcriber.transcribe((silence, RATE)).token_ids) <= 7
 
 
+def test_transcripts_of_parts_become_those_of_the_whole():
+    attention = np.array([[0.0, 1.0], [0.5, 0.5]], "float32")
+    part = Transcript("12", -1.5, -1.0, [4, 5, 3], ["1", "2"], attention, 0.04)
+    later = Transcript("3", -0.5, -0.25, [6, 3], ["3"], np.array([[0.0, 0.0, 1.0]], "float32"), 0.04)
+    both = part.followed_by(later, 5)
+    assert (both, both.words, both.token_ids) == ("123", ["1", "2", "3"], (4, 5, 6, 3))
+    assert (both.score, both.log_prob) == (-2.0, -1.25)
+    assert both.attention.shape == (3, 8)
+    np.testing.assert_array_equal(both.attention.sum(axis=1), 1)
+    assert both.times == pytest.approx([*part.times, later.times[0] + 5 * 0.04])
+
+
+def test_times_count_from_the_beginning_although_the_first_parts_are_left_out():
+    part = Transcript("1", -1.0, -1.0, [4, 3], ["1"], np.array([[0.0, 1.0]], "float32"), 0.04)
+    (joined,) = tiny_transcriber().joined([(40, [part])], 1)
+    assert joined.times == pytest.approx([(40 / 4 + 1.5) * 0.04])
+    assert (joined, joined.token_ids, joined.score) == ("1", (4, 3), -1.0)
+
+
+def test_the_best_sequences_of_transcripts_are_found():
+    random = np.random.default_rng(2)
+    parts = [
+        (40 * i, [Transcript(f"{i}{j}", score, score) for j, score in enumerate(sorted(-random.random(3))[::-1])])
+        for i in range(4)
+    ]
+    joined = tiny_transcriber().joined(parts, 3)
+    every = itertools.product(*(transcripts for _, transcripts in parts))
+    expected = sorted((sum(one.score for one in some) for some in every), reverse=True)[:3]
+    np.testing.assert_allclose([one.score for one in joined], expected)
+    assert joined[0] == "00102030"
+
+
+@pytest.mark.slow
+def test_a_long_recording_is_transcribed_in_parts(transcriber):
+    strings = [one.waveform for one in tiny_strings(5)]
+    waveform = np.concatenate([part for one in strings for part in (one, np.zeros(RATE // 2, "float32"))])
+    kind = transcriber.kind
+    try:
+        kind.part_seconds = 1.5
+        parts = kind.parts(kind.read((waveform, RATE)))
+        transcript = transcriber.transcribe((waveform, RATE))
+    finally:
+        kind.part_seconds = None
+    assert len(parts) > 2
+    separate = transcriber.transcribe([part for _, part in parts])
+    assert transcript == "".join(separate)
+    assert transcript.log_prob == pytest.approx(sum(one.log_prob for one in separate), abs=1e-3)
+    np.testing.assert_allclose(transcript.attention.sum(axis=1), 1, atol=1e-4)
+    assert len(transcriber.alignment((waveform, RATE), transcript).weights[0]) >= len(waveform) // 320
+
+
 @pytest.mark.slow
 def test_its_entry_reproduces_its_examples(saved, transcriber, tmp_path):
     assert failing_examples(saved / "tiny_speech") == (2, [])
@@ -103,6 +155,7 @@ def test_its_entry_reproduces_its_examples(saved, transcriber, tmp_path):
         ({"sound": {"rate": 8000, "window": 256, "hop": 80, "frames": 1001}}, "frames a multiple of 4"),
         ({"sound": {"rate": 1000, "window": 256, "hop": 16000, "frames": 60000}}, "at most 600 seconds"),
         ({"sound": {"rate": 8000, "window": 4096, "hop": 80, "frames": 1000}}, "window must be"),
+        ({"sound": {"rate": 8000, "window": 256, "hop": 80, "frames": 1000, "part_seconds": 0}}, "from 1 to 600"),
         ({"decoding": {"beam_size": 1000}}, "beam_size must be an integer from 1 to 64"),
         ({"language": "a\nb"}, "language must be"),
     ],

@@ -47,7 +47,7 @@ RECIPES = sorted((Path(__file__).parents[2] / "recipes").glob("*.py"))
 TRANSLATING = [path for path in RECIPES if path.stem.endswith(("attention", "transformer"))]
 SMOKES = [TRANSLATING[0], *(pytest.param(path, marks=pytest.mark.thorough) for path in TRANSLATING[1:])]
 BERT = {path.stem: path for path in RECIPES if path.stem.startswith("bert")}
-TRANSLATION = TRANSLATING[0]
+TRANSLATION, TRANSFORMER = TRANSLATING
 DISTILL = TRANSLATION.with_name("distill.py")
 ENGLISH = [f"{who} {does}." for who in ("A dog", "A girl", "One man", "The old woman") for does in ("runs", "sits")] * 3
 GERMAN = [
@@ -276,6 +276,9 @@ def test_patches_of_sounds_and_of_series(run, tmp_path):
     assert "example_1.flac" in entry.files
     assert [row[0] for row in entry.metrics["tables"][0]["rows"]] == ["this model", "logistic regression on MFCC"]
     assert cli.main(["zoo", "verify", str(entry.folder)]) == 0
+    assert run(recipe, "--data=tones", "--smoke", "--stem=linear", "--patch-size", "1", "64", "--out=frames")[0] == 0
+    model = read_entry(tmp_path / "frames").config["model"]
+    assert (model["patch_size"], model["input_size"][1:]) == ([1, 64], [64, 1])
 
     random = np.random.default_rng(3)
     for part in ("TRAIN", "TEST"):
@@ -813,6 +816,19 @@ def test_settings_that_are_wrong(complains):
     assert "`hidden_dim`" in complains(TRANSLATION, "--smoke", "--hidden_dim=-13")
     assert "'dotted'" in complains(TRANSLATION, "--smoke", "--attention=dotted")
     assert "Received: r_drop=-1.0" in complains(TRANSLATION, "--smoke", "--r-drop=-1")
+
+
+def test_a_negative_weight_of_guided_alignment_is_refused(complains):
+    assert "Received: guided_alignment=-1.0" in complains(TRANSFORMER, "--smoke", "--guided-alignment=-1")
+
+
+@pytest.mark.slow
+def test_a_guided_head_aligns_the_answers(run, tmp_path):
+    assert run(TRANSFORMER, "--smoke", "--guided-alignment=0.3", "--num-decoder-layers=3")[0] == 0
+    entry = read_entry(tmp_path / "runs" / "transformer_dates_smoke")
+    assert entry.config["alignment_heads"] == [[1, 0]]
+    answer = ka.load(entry.folder).translate("7 March 1998", return_attention=True)
+    np.testing.assert_allclose(answer.alignment[:-1], answer.heads[1, 0, 1:], rtol=1e-6)
 
 
 @pytest.mark.slow

@@ -199,6 +199,7 @@ class StubTrained:
     target_tokenizer: object
     decoding: dict = field(default_factory=lambda: {"beam_size": 1})
     low_score_threshold: float | None = None
+    alignment_heads: list | None = None
 
     @property
     def network(self):

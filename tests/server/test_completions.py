@@ -20,7 +20,7 @@ from keras_attention.server.gate import Refusal
 from keras_attention.server.workers import Workers
 
 PROMPTS = ["A dog", "Two men\nare"]
-SAMPLING = {"temperature": 1.3, "seed": 7, "max_tokens": 11}
+SAMPLING = {"top_p": 1.0, "temperature": 1.3, "seed": 7, "max_tokens": 11}
 
 
 @pytest.fixture(scope="module")

@@ -7,6 +7,7 @@ import tensorflow as tf
 from recipe_modules import load_recipe
 from training.tiny_run import VOCABULARY, Steep, TinyBatches, TinyModel, arrays_of, run, token_loss
 
+from keras_attention.models.transformer import Transformer
 from keras_attention.support.errors import TrainingDivergedError
 from keras_attention.training.backends import compile_update
 
@@ -259,3 +260,45 @@ def test_float16_stops_when_no_scale_is_small_enough():
 def test_clip_norm_must_be_positive():
     with pytest.raises(ValueError, match=r"Received: clip_norm=0\.0"):
         compile_update(built(), keras.optimizers.SGD(0.1), token_loss, clip_norm=0.0)
+
+
+def aligned_batch():
+    """A translator of two decoder layers, and a batch with alignments of some target tokens."""
+    batch = TinyBatches().epoch(0)[0]
+    target_ids = np.roll(batch["labels"], 1, axis=1)
+    batch = {"source_ids": batch["source_ids"], "target_ids": target_ids, "labels": batch["labels"]}
+    links = np.random.default_rng(3).integers(0, 2, (*target_ids.shape, batch["source_ids"].shape[1]))
+    links = links * (target_ids != 0)[..., None] * (batch["source_ids"] != 0)[:, None, :]
+    batch["alignment"] = (links / np.maximum(links.sum(axis=-1, keepdims=True), 1)).astype("float32")
+    sizes = {"hidden_dim": 14, "intermediate_dim": 11, "num_heads": 2, "num_encoder_layers": 1}
+    keras.utils.set_random_seed(5)
+    model = Transformer(VOCABULARY, VOCABULARY, **sizes, num_decoder_layers=2, dropout=0.0)
+    model.build()
+    return model, batch
+
+
+@pytest.mark.parametrize(
+    ("r_drop", "jit_compile"),
+    [(0.0, False), *(pytest.param(*one, marks=pytest.mark.slow) for one in ((3, False), (3, True)))],
+)
+def test_guided_alignment_adds_the_loss_of_one_head(r_drop, jit_compile):
+    """Without dropout, R-Drop changes nothing. The reported loss is the cross-entropy alone."""
+    model, batch = aligned_batch()
+    before = [v.numpy() for v in model.trainable_variables]
+    inputs = {name: batch[name] for name in ("source_ids", "target_ids")}
+    labels, real = batch["labels"], batch["labels"] != 0
+    with tf.GradientTape() as tape:
+        logits, weights = model(inputs, training=True, return_attention_scores=True)
+        losses = keras.losses.sparse_categorical_crossentropy(labels, logits, from_logits=True)
+        plain = tf.reduce_sum(tf.where(real, losses, 0.0)) / real.sum()
+        head = tf.where(batch["alignment"] > 0, tf.math.log(weights["cross"][:, 1, 0]), 0.0)
+        guided = plain - 0.3 * tf.reduce_sum(batch["alignment"] * head) / real.sum()
+    gradients = tape.gradient(guided, [v.value for v in model.trainable_variables])
+    objective = functools.partial(
+        load_recipe("transformer").loss, label_smoothing=0.0, r_drop=r_drop, guided=(0.3, 1, 0)
+    )
+    result = compile_update(model, keras.optimizers.SGD(0.7), objective, jit_compile=jit_compile)(batch)
+    assert float(result.total) / float(result.count) == pytest.approx(float(plain), rel=1e-5)
+    assert float(guided) > float(plain) + 0.1
+    for old, new, gradient in zip(before, model.trainable_variables, gradients, strict=True):
+        np.testing.assert_allclose(new.numpy(), old - 0.7 * tf.convert_to_tensor(gradient).numpy(), atol=2e-6)

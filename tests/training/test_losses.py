@@ -7,6 +7,7 @@ from keras import ops
 from keras_attention.training.losses import (
     NO_CLASS,
     Loss,
+    alignment_cross_entropy,
     class_cross_entropy,
     count_correct,
     masked_cross_entropy,
@@ -145,3 +146,22 @@ def test_one_number():
     real = ~np.isnan(labels)
     expected = [((LOGITS[real, 0] - labels[real]) ** 2).sum(), real.sum(), 0]
     np.testing.assert_allclose(as_floats(squared_error(labels, LOGITS[:, :1])), expected, rtol=1e-6)
+
+
+def test_alignment_cross_entropy_equals_its_definition():
+    """In loops; a target token without links has no loss, a source token without weight no infinite one."""
+    rng = np.random.default_rng(7)
+    alignment = rng.integers(0, 2, (3, 5, 7)) * rng.integers(0, 2, (3, 5, 1))
+    alignment = (alignment / np.maximum(alignment.sum(axis=-1, keepdims=True), 1)).astype("float32")
+    weights = rng.uniform(0.1, 1, (3, 5, 7)).astype("float32")
+    weights[:, :, 6] = 0  # padding
+    alignment[:, :, 6] = 0
+    expected = 0.0
+    for b in range(3):
+        for t in range(5):
+            for s in range(7):
+                if alignment[b, t, s]:
+                    expected -= float(alignment[b, t, s]) * np.log(float(weights[b, t, s]))
+    assert expected > 1
+    assert float(alignment_cross_entropy(alignment, weights)) == pytest.approx(expected, rel=1e-5)
+    assert np.isfinite(float(alignment_cross_entropy(np.ones_like(weights), weights)))

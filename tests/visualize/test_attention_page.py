@@ -8,7 +8,14 @@ import numpy as np
 import pytest
 
 from keras_attention.support.errors import UserError
-from keras_attention.visualize.pages import MOST_WEIGHTS, AttentionMap, attention_page, word_numbers
+from keras_attention.visualize.pages import (
+    MOST_WEIGHTS,
+    AttentionMap,
+    attention_page,
+    weights_of_words,
+    word_numbers,
+    words_of,
+)
 
 ROWS, COLUMNS = ["Ein", "Hund", "</s>"], ["A", "dog", "runs", "</script>", "\ud800"]
 
@@ -66,6 +73,25 @@ def test_holds_queries_and_keys():
 )
 def test_pieces_belong_to_words(pieces, expected):
     assert word_numbers(pieces) == expected
+
+
+@pytest.mark.parametrize(
+    ("pieces", "expected"),
+    [
+        (["▁A", "▁do", "g", "s", "</s>"], ["A", "dogs", "</s>"]),
+        (["[CLS]", "un", "##happy", "[SEP]"], ["[CLS]", "unhappy", "[SEP]"]),
+        (["<s>", "▁"], ["<s>", "▁"]),
+        ([], []),
+    ],
+)
+def test_words_are_joined_pieces(pieces, expected):
+    assert words_of(pieces) == expected
+
+
+def test_words_get_the_sum_and_give_the_mean_of_their_pieces():
+    weights = np.array([[[0.5, 0.1, 0.4], [0.2, 0.3, 0.5]]])  # (1, 2 pieces of a word, 3 pieces of two words)
+    actual = weights_of_words(weights, ["▁Hund", "e"], ["▁do", "gs", "</s>"])
+    np.testing.assert_allclose(actual, [[[0.55, 0.45]]], atol=1e-6)
 
 
 def test_needs_no_network_and_cannot_be_broken_out_of():

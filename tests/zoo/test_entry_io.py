@@ -255,6 +255,16 @@ def test_a_rewritten_entry_keeps_the_bytes_of_its_weights(tmp_path):
     assert read_entry(entry.folder) == changed
 
 
+def test_a_licence_travels_with_the_entry(entry, tmp_path):
+    licence = tmp_path / "LICENSE.txt"
+    licence.write_text("You may use it on Sundays.")
+    changed = rewrite_entry(entry, extra_files=[licence])
+    assert (changed.folder / "LICENSE.txt").read_text() == licence.read_text()
+    licence.write_text("x" * 65537)
+    with pytest.raises(EntryError, match="'LICENSE.txt' has 65537 bytes. Allowed: 65536"):
+        rewrite_entry(entry, extra_files=[licence])
+
+
 @pytest.mark.parametrize("rule", ["x", {"share": 2, "set": "val", "sentences": 7}, {"share": 0.05}])
 def test_unsound_facts_about_low_scores(entry, rule):
     change_json(entry / "metrics.json", lambda metrics: metrics.update(low_score=rule))

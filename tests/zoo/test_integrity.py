@@ -38,6 +38,13 @@ def test_every_flipped_bit_and_every_lost_end_is_found_before_a_parser_sees_it(s
     read_entry(tmp_path / "entry")
 
 
+def _seconds_of_a_refusal(folder):
+    begun = time.process_time()
+    with pytest.raises(EntryError):
+        read_entry(folder)
+    return time.process_time() - begun
+
+
 @pytest.mark.parametrize("name", SIZES)
 def test_oversized_entries_are_refused_at_once(sound, tmp_path, monkeypatch, name):
     assert HOSTILE[name][0] == "translator"
@@ -47,11 +54,11 @@ def test_oversized_entries_are_refused_at_once(sound, tmp_path, monkeypatch, nam
     hashed = []
     digest = hashlib.file_digest
     monkeypatch.setattr(hashlib, "file_digest", lambda file, name: hashed.append(file.name) or digest(file, name))
+    seconds = min(_seconds_of_a_refusal(tmp_path / "entry") for _ in range(3))  # other work on the machine adds to it
     tracemalloc.start()
-    begun = time.process_time()
     with pytest.raises(EntryError):
         read_entry(tmp_path / "entry")
-    seconds, (_, most) = time.process_time() - begun, tracemalloc.get_traced_memory()
+    _, most = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert seconds <= MOST_SECONDS
     assert most <= MOST_BYTES

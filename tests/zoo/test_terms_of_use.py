@@ -22,6 +22,8 @@ def data(*terms):
         (["research, non-commercial", "as above", "CC0"], "non-commercial purposes", ("set 0",)),
         (["CC BY 4.0; the rights in the lines are unclear"], "unclear", ("set 0",)),
         (["permit"], "unclear", ("set 0",)),
+        (["MIT", "Llama 3.1 Community License, see LICENSE.txt"], "what LICENSE.txt allows", ("set 1",)),
+        (["as LICENSE.txt says", "as stated by its owner"], "unclear", ("set 1",)),
         ([], "unclear", ()),
     ],
 )

@@ -190,6 +190,20 @@ def command_line(command, model, text=""):
     return shlex.join(words)
 
 
+def print_file_model(folder, scores, command, kind):
+    """Prints the scores of a trained model of files, and a command that tries it with an example of its entry.
+
+    Args:
+        folder: Path of the entry.
+        scores: dict of floats by name.
+        command: str, such as "classify".
+        kind: the kind of input, such as `inputs.image.ImageInput`.
+    """
+    print(", ".join(f"{name} {value:.2f}" for name, value in scores.items()))
+    example = folder / f"example_1{kind.example_suffix}"
+    print(f"Saved to {folder}. Try: {command_line(command, folder, str(example))}")
+
+
 def safe(text, keep=""):
     """Replaces each character that is not printable, except joiners and those in `keep`, by a space."""
     text, keep = str(text), keep + JOINERS

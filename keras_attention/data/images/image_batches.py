@@ -24,9 +24,11 @@ class Augmentation(NamedTuple):
     erase: float = 0.0
 
 
-def usual_augmentation(kind: Any, shift: int, flip: bool, erase: float) -> Augmentation | Callable:
-    """The changes of `ImageBatches` for `ImageData.kind`: of images as the other arguments say, else the kind's own."""
-    return Augmentation(shift, flip, erase) if kind is None or kind.name == "image" else kind.augmented
+def usual_augmentation(kind: Any, config: Any) -> Augmentation | Callable:
+    """The changes of `ImageBatches` for `ImageData.kind`: of images as `config` says, else the kind's own."""
+    if kind is None or kind.name == "image":
+        return Augmentation(config.shift, config.flip, config.erase)
+    return kind.augmented
 
 
 MEAN, STD = 0.5, 0.5  # on the scale from 0 to 1

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from keras_attention.data.idx_files import read_idx
-from keras_attention.data.labelled_files import labelled_files
+from keras_attention.data.labelled_files import labelled_files, labelled_table
 from keras_attention.data.series.series_files import read_series
 from keras_attention.support.errors import UserError, quoted
 
@@ -91,13 +91,19 @@ class ImageData(NamedTuple):
     kind: Any = None
     held: list | None = None
 
+    @property
+    def input_size(self) -> tuple[int, ...]:
+        """The size of an input: (height, width, channels) of an image, (T, channels) of a series."""
+        return self.train.pixels.shape[1:]
+
 
 def load_image_data(data: str, data_dir: str = "", validation_split: float = 1 / 12, kinds: Sequence = ()) -> ImageData:
-    """Loads a named data set of images, a folder of images or sounds, or a table of series.
+    """Loads a named data set of images, a folder or table of images or sounds, or a table of series.
 
     Args:
         data: "digits" (inside scikit-learn), "mnist" or "fashion_mnist"; or a folder with a sub-folder for each label,
-            see `labelled_files`; or a file, see `series_files`. With a table X_TRAIN.csv, a table X_TEST.csv beside it
+            see `labelled_files`; or a table with the names and the labels of such files, see `labelled_table`; or a
+            file of series, see `series_files`. With a table X_TRAIN.csv, a table X_TEST.csv beside it
             is the test part.
         data_dir: str, folder of the idx files of the last two; "": Keras downloads them once.
         validation_split: float in (0, 0.5], share of the training images, from the end, for validation. Those of a
@@ -112,18 +118,12 @@ def load_image_data(data: str, data_dir: str = "", validation_split: float = 1 /
     """
     if not 0 < validation_split <= 0.5:
         raise UserError(f"The validation share must be above 0 and at most 0.5. Received: {validation_split}")
-    if kinds and Path(data).is_dir():
-        files = [kind for kind in kinds if kind.plural != "series"]
-        examples = labelled_files(data, {kind.plural: kind.suffixes for kind in files})
-        kind = next(kind for kind in files if kind.plural == examples.kind)
-        return _of_inputs(kind.for_sources(examples.files), data, examples, None, validation_split)
-    if data not in SETS and Path(data).is_file():
-        for kind in kinds:
-            if kind.plural == "series":
-                test_file = _test_part(Path(data))
-                test = read_series(test_file) if test_file != Path(data) and test_file.exists() else None
-                examples = read_series(data)
-                return _of_inputs(kind.for_sources(examples.series), data, examples, test, validation_split)
+    if kinds and (Path(data).is_dir() or (data not in SETS and Path(data).is_file())):
+        test_file = _test_part(Path(data))
+        has_test = Path(data).is_file() and test_file != Path(data) and test_file.is_file()
+        examples, kind = _read_inputs(data, kinds)
+        test = _read_inputs(test_file, [kind])[0] if has_test else None
+        return _of_inputs(kind.for_sources(_sources(examples)), data, examples, test, validation_split)
     if data not in SETS:
         raise UserError(f"There is no set or folder of images {quoted(data)}. Expected one of: {', '.join(SETS)}.")
     names = CLOTHES if data == "fashion_mnist" else DIGITS
@@ -139,6 +139,23 @@ def load_image_data(data: str, data_dir: str = "", validation_split: float = 1 /
     if held_out >= len(train):
         raise UserError(f"{data_dir} has {len(train)} training images. Expected: at least 2, one for validation.")
     return ImageData(train.take(slice(None, -held_out)), train.take(slice(-held_out, None)), test, names, SETS[data])
+
+
+def _read_inputs(data, kinds):
+    """The LabelledFiles or the SeriesTable of a folder or table, and their kind of input."""
+    endings = {kind.plural: kind.suffixes for kind in kinds if kind.plural != "series"}
+    is_folder = Path(data).is_dir()
+    examples = labelled_files(data, endings) if is_folder else labelled_table(data, endings) or read_series(data)
+    plural = getattr(examples, "kind", "series")
+    kind = next((kind for kind in kinds if kind.plural == plural), None)
+    if kind is None:
+        raise UserError(f"{data} holds {plural}. Expected: {' or '.join(kind.plural for kind in kinds)}.")
+    return examples, kind
+
+
+def _sources(examples):
+    """What a kind of input reads: the names of files, or series."""
+    return getattr(examples, "files", None) or examples.series
 
 
 def _test_part(path):
@@ -171,7 +188,7 @@ def _as_arrays(kind, examples, names, where):
         raise UserError(f"{where} has the label {quoted(min(unknown))}, which no training example has.")
     if len(names) < 2:
         raise UserError(f"{where} has one label, {quoted(names[0])}. Expected: at least two.")
-    read = [kind.read(each) for each in getattr(examples, "files", None) or examples.series]
+    read = [kind.read(each) for each in _sources(examples)]
     pixels = read if kind.name == "image" else [kind.arrays(each)["values"] for each in read]
     return read, LabelledImages(np.stack(pixels), np.array([places[label] for label in examples.labels], "int32"))
 

@@ -58,6 +58,10 @@ class Spoken(NamedTuple):
     words: list[str]
     speakers: list[str]
 
+    def mean_seconds(self, rate: int) -> float:
+        """The mean length of a recording, at this many samples per second."""
+        return float(np.mean([len(waveform) for waveform in self.waveforms])) / rate
+
 
 class SpokenString(NamedTuple):
     """A string of words.

@@ -78,7 +78,7 @@ class TokenSequences:
     """Many sequences in two arrays; sequence n is `values[offsets[n]:offsets[n + 1]]`.
 
     Attributes:
-        values: int32 (total number of tokens,).
+        values: int32 (total number of tokens, ...).
         offsets: int64 (number of sequences + 1,).
     """
 
@@ -106,12 +106,14 @@ class ParallelCorpus:
             `target` shifted to the right, after START.
         num_cut: int, pairs with a truncated side.
         num_dropped: int, pairs dropped because a side had no token.
+        links: TokenSequences whose tokens are the links of a pair, see `word_alignment.AlignmentModel.links`; or None.
     """
 
     source: TokenSequences
     target: TokenSequences
     num_cut: int = 0
     num_dropped: int = 0
+    links: TokenSequences | None = None
 
     def __len__(self):
         return len(self.source)

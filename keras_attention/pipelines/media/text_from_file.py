@@ -64,6 +64,15 @@ class TextFromFile(FilePipeline):
             frames: int, the length of the first axis of the input's array, without padding.
         """
 
+    def parts(self, value: Any) -> list[tuple[int, Any]]:
+        """What is searched separately: list of (where a part begins, on the first axis of the array; part)."""
+        return [(0, value)]
+
+    def joined(self, parts: list[tuple[int, list]], n_best: int) -> list:
+        """The answers to a whole input, best first, from those to its parts."""
+        ((_, answers),) = parts
+        return answers
+
     def limit_of(self, frames: int, settings: dict[str, Any]) -> int:
         """The most tokens of the answer to an array with this length of its first axis."""
         return settings["max_length"]
@@ -129,8 +138,11 @@ class TextFromFile(FilePipeline):
         settings, answers = self.settings(n_best, **search), []
         while len(answers) < len(items):
             left = items[len(answers) : len(answers) + BATCH_SIZES[-1]]
-            values = [self.kind.arrays(self.kind.read(item))["values"] for item in left]
-            answers += self._search(values, n_best, settings)
+            parts = [self.parts(self.kind.read(item)) for item in left]
+            values = [self.kind.arrays(part)["values"] for some in parts for _, part in some]
+            chunks = [values[i : i + BATCH_SIZES[-1]] for i in range(0, len(values), BATCH_SIZES[-1])]
+            found = iter([answer for chunk in chunks for answer in self._search(chunk, n_best, settings)])
+            answers += [self.joined([(start, next(found)) for start, _ in some], n_best) for some in parts]
             if progress:
                 progress(len(answers), len(items))
         return answers

@@ -20,9 +20,10 @@ class Transcript(str):
     """One answer: a str, what is said, that also says how it was found.
 
     Attributes:
-        score: float by which the search ranks transcripts.
+        score: float by which the search ranks transcripts; of a recording that was read in parts, their sum.
         log_prob: float, summed natural log probability of the tokens.
-        token_ids: tuple of int, the ids of the tokens; the last is END unless the maximum length was reached.
+        token_ids: tuple of int, the ids of the tokens; the last is END unless the maximum length was reached, in the
+            last part.
         words: list of W str, one for each token of the text.
         attention: float32 array (W, S), the attention weights of each word over S cells of equal length; each row sums
             to 1.
@@ -46,6 +47,15 @@ class Transcript(str):
     def __reduce__(self):
         fields = self.score, self.log_prob, self.token_ids, self.words, self.attention, self.cell
         return type(self), (str(self), *fields)
+
+    def followed_by(self, later: "Transcript", cells: int) -> "Transcript":
+        """One Transcript of this part of a recording and a later one, which begins after this many cells."""
+        attention = np.zeros((len(self.words) + len(later.words), cells + later.attention.shape[1]), "float32")
+        attention[: len(self.words), : self.attention.shape[1]] = self.attention
+        attention[len(self.words) :, cells:] = later.attention
+        token_ids = [number for number in self.token_ids if number != END_ID] + list(later.token_ids)
+        numbers = self.score + later.score, self.log_prob + later.log_prob
+        return Transcript(f"{self}{later}", *numbers, token_ids, self.words + later.words, attention, later.cell)
 
     @property
     def times(self) -> list[float]:
@@ -121,6 +131,18 @@ class Transcriber(TextFromFile):
         """
         return self.best(sounds, n_best, progress, **search)
 
+    def parts(self, value):
+        return self.kind.parts(value)
+
+    def joined(self, parts, n_best):
+        """The n best sequences of transcripts of the parts."""
+        whole = [Transcript()]
+        for start, transcripts in parts:
+            cells = start // self._weights.network.frames_per_cell
+            both = [one.followed_by(other, cells) for one in whole for other in transcripts]
+            whole = sorted(both, key=lambda one: -one.score)[:n_best]
+        return whole
+
     def limit_of(self, frames, settings):
         seconds = frames * self.kind.hop / self.kind.rate
         return min(settings["max_length"], 2 + int(seconds / SHORTEST_WORD))
@@ -157,4 +179,7 @@ class Transcriber(TextFromFile):
 
         drawn = self.kind.drawn(self.kind.read(sound))
         seconds = len(drawn) * self.kind.hop / self.kind.rate
-        return SpeechAttention(drawn, transcript.words, transcript.attention, seconds, str(transcript))
+        cells = len(drawn) // self._weights.network.frames_per_cell
+        weights = np.zeros((len(transcript.words), cells), "float32")
+        weights[:, : transcript.attention.shape[1]] = transcript.attention[:, :cells]
+        return SpeechAttention(drawn, transcript.words, weights, seconds, str(transcript))

@@ -70,6 +70,7 @@ _ENDS = re.compile(r"\s*(?:[.,;:!?…]|$)")
 _NO_ARTICLE = re.compile(
     r"\b(?:[nv]otre|[mts]on|leur|ce|un|le|au|du|jeune|vieux|cher|bon|petit|grand)\s$", re.IGNORECASE
 )
+_VOWEL = re.compile(r"[AEIOUÀÂÉÈÊËÎÏÔ]")
 _SPOKEN = {"M.": "Monsieur", "Mme": "Madame", "Mlle": "Mademoiselle", "Dr": "Docteur", "Pr": "Professeur"}
 
 
@@ -138,6 +139,8 @@ def _kind(word, language):
 def placed(answer, start, end, item, language):
     """An answer with an item in place of a stand-in; the title of a name gets the form that German or French wants.
 
+    In French, "de" and "que" are shortened before a vowel: "le train d'Athènes".
+
     Args:
         answer: str.
         start, end: int, the place of the stand-in.
@@ -158,6 +161,8 @@ def placed(answer, start, end, item, language):
         before = re.sub(r"\b([Dd])e $", r"\1u ", re.sub(r"\b([Aa]|À|à) $", _to_the, before))
         if not _NO_ARTICLE.search(before[-_BEFORE_CHARACTERS:]):
             item = f"{'le' if near.strip() else 'Le'} {item}"
+    elif language == "fr" and _VOWEL.match(item):
+        before = re.sub(r"\b([Dd]|[Qq]u)e $", r"\1'", before)
     return before + item + after
 
 

@@ -42,7 +42,8 @@ const FILE = {
   longest: () => limits.characters,
 };
 const IMAGE = {
-  ...FILE, parts: ["picture"], shows: "preview", noun: "picture", type: "image/png", missing: "Choose a picture.",
+  ...FILE, parts: ["picture"], shows: "preview", noun: "picture", type: "image/png", missing: "Choose a picture, or draw one.",
+  show(one) { FILE.show(one); if (one?.source) drawLike(asUrl(one.source)); },
   label(button, one, number) { const image = make("img", undefined, button); image.src = asUrl(one.source); image.alt = `Example ${number}`; },
 };
 const SOUND = { ...FILE, parts: ["sound"], shows: "playback", noun: "sound", type: "audio/flac", missing: "Choose a sound." };
@@ -51,10 +52,11 @@ function inputOf(one) { return INPUTS[one.widget] || TEXT; }
 
 // A picture or sound of the server, in base64, as an address.
 function asUrl(base64) { return `data:${inputOf(model).type};base64,${base64}`; }
-function showContent(url) {
+function showContent(url, isDrawn = false) {
   content = url;
+  if (!isDrawn) wipe();
   for (const { shows } of [IMAGE, SOUND]) {
-    const used = url && inputOf(model).shows === shows;
+    const used = url && !isDrawn && inputOf(model).shows === shows;
     $(shows).hidden = !used;
     if (used) $(shows).src = url; else $(shows).removeAttribute("src");
   }
@@ -74,6 +76,7 @@ function readContent(file) {
 function startInputs() {
   for (const id of ["image", "clip"]) $(id).addEventListener("change", () => readContent($(id).files[0]));
   $("record").addEventListener("click", record);
+  startDrawing();
   $("numbers").addEventListener("change", () => readNumbers($("numbers").files[0]));
   $("text").addEventListener("input", () => { if (inputOf(model) === SERIES) plot(); });
   $("input").addEventListener("dragover", (event) => { if (inputOf(model).isFile) event.preventDefault(); });

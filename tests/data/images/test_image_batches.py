@@ -109,6 +109,6 @@ def test_values_of_series_have_changes_of_their_own():
 
 
 def test_sounds_and_series_change_as_their_kind_says():
-    assert usual_augmentation(None, 2, True, 0.3) == usual_augmentation(ImageInput((5, 7, 3)), 2, True, 0.3)
-    assert usual_augmentation(None, 2, True, 0.3) == Augmentation(2, True, 0.3)
-    assert usual_augmentation(SoundInput, 2, True, 0.3) == SoundInput.augmented
+    config = Augmentation(2, True, 0.3)
+    assert usual_augmentation(None, config) == usual_augmentation(ImageInput((5, 7, 3)), config) == config
+    assert usual_augmentation(SoundInput, config) == SoundInput.augmented

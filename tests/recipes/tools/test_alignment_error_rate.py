@@ -60,7 +60,7 @@ def test_links_of_the_step_that_writes_are_those_of_the_command(translator):
     (weights,) = TOOL["word_weights"](translator, [(ENGLISH[0].split(), answer.text.split())])
     assert weights.shape == (1, 1, 2, len(answer.text.split()), len(ENGLISH[0].split()))
     if translator.target_tokenizer.encode([answer.text])[0].tolist() == list(answer.token_ids[:-1]):
-        assert TOOL["links_of"](weights[0, 0, 0]) == set(alignment_pairs(answer))
+        assert TOOL["links_of"](weights[0, 0, 0]) == set(alignment_pairs(answer, ENGLISH[0]))
     assert np.all(weights >= 0)
     assert np.all(weights.sum(axis=-1) > 0)
 
