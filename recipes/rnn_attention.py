@@ -27,7 +27,8 @@ from keras_attention.data.translation.pairs import TranslationSettings, load_pai
 from keras_attention.data.word_embeddings import read_vectors_of_width, set_embeddings
 from keras_attention.models.seq2seq import CHOICES, SETTINGS, AttentionSeq2Seq
 from keras_attention.support.flags import parse_config, setting
-from keras_attention.training.losses import Loss, symmetric_divergence, token_cross_entropy
+from keras_attention.training.losses import token_cross_entropy
+from keras_attention.training.objectives import r_drop_loss
 from keras_attention.training.optim import make_schedule
 from keras_attention.training.run import RunSettings
 from keras_attention.training.session import Session
@@ -83,20 +84,15 @@ def presets(config):
 
 
 def cross_entropy(model, inputs, labels, label_smoothing):
-    """-log p of each target token, given the source and the true tokens before it."""
-    logits = model(inputs, training=True)  # (B, T, V)
-    return token_cross_entropy(labels, logits, label_smoothing)  # of the labels that are not padding
+    """-log p of each target token, given the source and the true tokens before it; and the logits (B, T, V)."""
+    logits = model(inputs, training=True)
+    return token_cross_entropy(labels, logits, label_smoothing), logits  # of the labels that are not padding
 
 
 def loss(model, inputs, labels, label_smoothing, r_drop):
     """`cross_entropy`; with R-Drop (Liang et al. 2021), its mean over two passes of dropout, plus their divergence."""
-    if not r_drop:
-        return cross_entropy(model, inputs, labels, label_smoothing)
-    inputs = {name: keras.ops.concatenate([ids, ids]) for name, ids in inputs.items()}
-    logits = model(inputs, training=True)  # (2 B, T, V)
-    total, count, correct, _ = token_cross_entropy(keras.ops.concatenate([labels, labels]), logits, label_smoothing)
-    penalty = r_drop / 2 * symmetric_divergence(labels, *keras.ops.split(logits, 2))
-    return Loss(total / 2, count / 2, correct / 2, penalty)
+    one_pass = functools.partial(cross_entropy, model, label_smoothing=label_smoothing)
+    return r_drop_loss(one_pass, inputs, labels, r_drop)
 
 
 def main(arguments=None):

@@ -25,12 +25,13 @@ from keras_attention.data.translation.pairs import TranslationSettings, load_pai
 from keras_attention.data.translation.word_alignment import with_links
 from keras_attention.models.transformer import CHOICES, PRESETS, SETTINGS, Transformer
 from keras_attention.support.flags import parse_config, setting
-from keras_attention.training.losses import Loss, alignment_cross_entropy, symmetric_divergence, token_cross_entropy
+from keras_attention.training.losses import token_cross_entropy
+from keras_attention.training.objectives import guided_cross_entropy, r_drop_loss
 from keras_attention.training.optim import make_schedule
 from keras_attention.training.run import RunSettings
 from keras_attention.training.session import Session
 from keras_attention.zoo.registry import check_free, claim_entry
-from keras_attention.zoo.warm_start import load_start, start_settings, take_weights
+from keras_attention.zoo.warm_start import head_to_guide, load_start, start_settings, take_weights
 
 
 @dataclass(frozen=True)
@@ -60,13 +61,6 @@ class Config(TranslationSettings, RunSettings):
     average_last: int | None = setting(10, "average the weights of this many last epochs")
     validate_every: int = setting(5, "epochs from one validation to the next")
 
-    def __post_init__(self):
-        super().__post_init__()
-        if not 0 <= self.guided_alignment < float("inf"):  # NaN, too
-            raise ValueError(
-                f"`guided_alignment` must be a number from 0. Received: guided_alignment={self.guided_alignment}"
-            )
-
 
 DATES = {"hidden_dim": 64, "intermediate_dim": 128, "num_encoder_layers": 2, "num_decoder_layers": 1, "dropout": 0.0,
          "tie_embeddings": "target", "epochs": 3, "num_buckets": 2, "learning_rate": 3e-3, "warmup_steps": 200,
@@ -83,40 +77,21 @@ def presets(config):
     return chosen | start_settings(config.start_from, config)
 
 
-def cross_entropy(model, inputs, labels, label_smoothing, guided=None):
-    """-log p of each target token, given the source and the true tokens before it; and the logits (B, T, V).
-
-    With `guided`, a triple (weight, layer, head), the penalty of guided alignment (Garg et al. 2019): the head attends
-    to the source tokens of which the target token that it reads is the translation.
-    """
-    tokens = {name: ids for name, ids in inputs.items() if name != "alignment"}
-    if guided is None:
-        logits = model(tokens, training=True)  # (B, T, V)
-        return token_cross_entropy(labels, logits, label_smoothing), logits  # of the labels that are not padding
-    weight, layer, head = guided
-    logits, weights = model(tokens, training=True, return_attention_scores=True)
-    penalty = weight * alignment_cross_entropy(inputs["alignment"], weights["cross"][:, layer, head])  # (B, T, S)
-    return token_cross_entropy(labels, logits, label_smoothing)._replace(penalty=penalty), logits
+def cross_entropy(model, inputs, labels, label_smoothing):
+    """-log p of each target token, given the source and the true tokens before it; and the logits (B, T, V)."""
+    logits = model(inputs, training=True)
+    return token_cross_entropy(labels, logits, label_smoothing), logits  # of the labels that are not padding
 
 
 def loss(model, inputs, labels, label_smoothing, r_drop, guided=None):
-    """`cross_entropy`; with R-Drop (Liang et al. 2021), its mean over two passes of dropout, plus their divergence."""
-    if not r_drop:
-        return cross_entropy(model, inputs, labels, label_smoothing, guided)[0]
-    inputs = {name: keras.ops.concatenate([ids, ids]) for name, ids in inputs.items()}
-    both, logits = cross_entropy(model, inputs, keras.ops.concatenate([labels, labels]), label_smoothing, guided)
-    penalty = r_drop / 2 * symmetric_divergence(labels, *keras.ops.split(logits, 2))  # of (2 B, T, V)
-    penalty = penalty if guided is None else penalty + both.penalty / 2
-    return Loss(both.total / 2, both.count / 2, both.correct / 2, penalty)
+    """`cross_entropy`; with `guided`, the triple (weight, layer, head), an attention head learns to align words, too.
 
-
-def guided_head(config, start):
-    """[layer, head], from 0, of the head that learns to align words: one that does so in the start, or a middle one."""
-    known = start.entry.config if start else {"model": {}}
-    same = all(known["model"].get(name) == getattr(config, name) for name in ("num_decoder_layers", "num_heads"))
-    if same and known["alignment_heads"]:
-        return known["alignment_heads"][-1]
-    return [(config.num_decoder_layers - 1) // 2, 0]
+    With R-Drop (Liang et al. 2021), the mean over two passes of dropout, plus their divergence.
+    """
+    one_pass = functools.partial(cross_entropy, model, label_smoothing=label_smoothing)
+    if guided is not None:
+        one_pass = functools.partial(guided_cross_entropy, model, label_smoothing=label_smoothing, guided=guided)
+    return r_drop_loss(one_pass, inputs, labels, r_drop)
 
 
 def main(arguments=None):
@@ -133,8 +108,8 @@ def main(arguments=None):
     # Batches of similar lengths: "source_ids" (B, S), "labels" (B, T) = y_1 y_2 ... END, and "target_ids" (B, T), the
     # labels shifted to the right: START y_1 y_2 ..., so that each label is predicted from the true tokens before it.
     # With guided alignment, "alignment" (B, T, S): shares of the source tokens that each of the target_ids translates.
-    guided = [guided_head(config, start)] if config.guided_alignment else None
-    corpora = [with_links(corpus) for corpus in pairs.corpora] if guided else pairs.corpora
+    head = head_to_guide(config.num_decoder_layers, config.num_heads, start) if config.guided_alignment else None
+    corpora = [with_links(corpus) for corpus in pairs.corpora] if head else pairs.corpora
     batches = BucketedBatches(corpora, config.tokens_per_batch, config.num_buckets, config.seed)
     # Two masks inside: padding, source_ids != PAD, for encoder and decoder; and causal, position t of the target sees
     # positions up to t.
@@ -148,7 +123,7 @@ def main(arguments=None):
         from keras_attention.publishing.trained_entries import write_trained
 
         claim_entry(session.out, config.overwrite)
-        languages = {"target_language": texts.target_language, "alignment_heads": guided}
+        languages = {"target_language": texts.target_language, "alignment_heads": head and [head]}
         translator = Translator(model, *pairs.tokenizers, config.search, **languages)
 
     total_steps = sum(len(batches.epoch(epoch)) for epoch in range(config.epochs))
@@ -158,8 +133,8 @@ def main(arguments=None):
     rate = make_schedule(config.schedule, config.learning_rate, config.warmup_steps, total_steps)
     optimizer = keras.optimizers.Adam(rate, beta_2=0.98, epsilon=1e-9)
     objective = functools.partial(loss, label_smoothing=config.label_smoothing, r_drop=config.r_drop)
-    if guided:
-        objective = functools.partial(objective, guided=(config.guided_alignment, *guided[0]))
+    if head:
+        objective = functools.partial(objective, guided=(config.guided_alignment, *head))
     update = session.compile(model, optimizer, objective, config.clip_norm, config.average_last, config.ema_decay)
     with session:  # checkpoints, resume, Ctrl-C
         for epoch in session.epochs(batches, config.epochs, monitor="val_score", patience=config.patience):

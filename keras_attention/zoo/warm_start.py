@@ -71,6 +71,23 @@ def load_start(name):
     return load_entry(find_entry(name)) if name else None
 
 
+def head_to_guide(num_layers, num_heads, start=None):
+    """The decoder's attention head that guided alignment trains: one that aligns words in the start, or a middle one.
+
+    Args:
+        num_layers, num_heads: int > 0, of the decoder.
+        start: LoadedEntry of the translator whose weights are taken over, or None.
+
+    Returns:
+        List of two int, layer and head from 0.
+    """
+    known = start.entry.config if start else {"model": {}}
+    sizes = {"num_decoder_layers": num_layers, "num_heads": num_heads}
+    if all(known["model"].get(name) == size for name, size in sizes.items()) and known["alignment_heads"]:
+        return known["alignment_heads"][-1]
+    return [(num_layers - 1) // 2, 0]
+
+
 def load_teacher(name, predicts=False):
     """Returns the BERT and the tokenizer of an entry's name or path.
 

@@ -14,6 +14,7 @@ from keras_attention.data.translation.parallel_corpus import ParallelCorpus, Tok
 from keras_attention.data.translation.word_alignment import with_links
 from keras_attention.models.transformer import Transformer
 from keras_attention.tokenizers.special_tokens import END_ID
+from keras_attention.zoo.warm_start import head_to_guide
 
 WORDS, LAYER, HEAD = 17, 0, 1
 
@@ -51,23 +52,23 @@ def error_rate(model, corpus):
 
 def test_the_guided_head_is_one_that_aligns_in_the_start():
     """Unless the decoder has other layers or heads."""
-    guided_head = load_recipe("transformer").guided_head
-    config = SimpleNamespace(num_decoder_layers=4, num_heads=8)
     heads = [[0, 5], [3, 7]]
     for layers, num_heads, known, expected in ((4, 8, heads, [3, 7]), (6, 8, heads, [1, 0]), (4, 16, heads, [1, 0])):
         settings = {"num_decoder_layers": layers, "num_heads": num_heads}
         entry = SimpleNamespace(config={"model": settings, "alignment_heads": known})
-        assert guided_head(config, SimpleNamespace(entry=entry)) == expected
+        assert head_to_guide(4, 8, SimpleNamespace(entry=entry)) == expected
     entry.config = {"model": {"num_decoder_layers": 4, "num_heads": 8}, "alignment_heads": None}
-    assert guided_head(config, SimpleNamespace(entry=entry)) == [1, 0]
+    assert head_to_guide(4, 8, SimpleNamespace(entry=entry)) == [1, 0]
     entry.config = {"model": {"hidden_dim": 7}}  # a recurrent model, which `take_weights` refuses
-    assert guided_head(config, SimpleNamespace(entry=entry)) == [1, 0]
+    assert head_to_guide(4, 8, SimpleNamespace(entry=entry)) == [1, 0]
+    assert head_to_guide(5, 3) == [2, 0]
 
 
+@pytest.mark.parametrize("name", ["guided_alignment", "r_drop"])
 @pytest.mark.parametrize("weight", [-0.1, float("nan"), float("inf")])
-def test_a_weight_that_is_no_number_from_0_is_refused(weight):
-    with pytest.raises(ValueError, match=f"`guided_alignment` must be a number from 0. Received: .*{weight}"):
-        load_recipe("transformer").Config(guided_alignment=weight)
+def test_a_weight_that_is_no_number_from_0_is_refused(name, weight):
+    with pytest.raises(ValueError, match=f"`{name}` must be a number from 0. Received: {name}={weight}"):
+        load_recipe("transformer").Config(**{name: weight})
 
 
 @pytest.mark.slow

@@ -238,8 +238,9 @@ class TranslationSettings:
     ask: bool = setting(False, "translate typed input at the end (on with --data dates)")
 
     def __post_init__(self):
-        if self.r_drop < 0:
-            raise ValueError(f"`r_drop` must not be negative. Received: r_drop={self.r_drop}")
+        for name in ("r_drop", "guided_alignment"):  # the second in one recipe only
+            if not 0 <= (weight := getattr(self, name, 0.0)) < float("inf"):  # NaN, too
+                raise ValueError(f"`{name}` must be a number from 0. Received: {name}={weight}")
 
     @property
     def data_name(self):
