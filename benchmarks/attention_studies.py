@@ -341,15 +341,14 @@ def table(results, options):
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
-def write_docs(results, options):
-    """Replaces what stands between the marks of the study in docs/attention.md."""
-    parts = ["", table(results, options), *(["", PICTURE] if options.study == "lengths" else []), "", ""]
-    marks = re.compile(rf"(<!-- {options.study} -->\n).*?(<!-- /{options.study} -->)", re.DOTALL)
-    page, count = marks.subn(lambda marks: marks[1] + "\n".join(parts) + marks[2], PAGE.read_text(encoding="utf-8"))
+def write_table(page, name, lines):
+    """Replaces what stands between the marks `<!-- NAME -->` and `<!-- /NAME -->` in a page of docs."""
+    marks = re.compile(rf"(<!-- {name} -->\n).*?(<!-- /{name} -->)", re.DOTALL)
+    text, count = marks.subn(lambda marks: f"{marks[1]}\n{lines}\n\n{marks[2]}", page.read_text(encoding="utf-8"))
     if not count:
-        raise UserError(f"{PAGE} has no marks <!-- {options.study} --> and <!-- /{options.study} -->.")
-    with whole_file(PAGE) as file:
-        file.write(page)
+        raise UserError(f"{page} has no marks <!-- {name} --> and <!-- /{name} -->.")
+    with whole_file(page) as file:
+        file.write(text)
 
 
 def plot(results, options, path):
@@ -426,7 +425,8 @@ def main(arguments=None):
         for path in filter(None, (options.plot, PLOT if options.docs else None)):
             plot(results, options, path)
     if options.docs:
-        write_docs(results, options)
+        picture = f"\n\n{PICTURE}" if options.study == "lengths" else ""
+        write_table(PAGE, options.study, table(results, options) + picture)
 
 
 if __name__ == "__main__":
