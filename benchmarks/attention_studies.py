@@ -249,7 +249,7 @@ def encoded(pairs, tokenizer, options):
     return ParallelCorpus.encode(*zip(*pairs, strict=True), tokenizer, tokenizer, longest)
 
 
-def train(model, corpus, seed, options):
+def train(model, corpus, seed, options, clock=time.perf_counter):
     """Makes the updates of a training; returns the seconds, without those in which XLA compiles."""
     batches = BucketedBatches(corpus, options.tokens_per_batch, options.buckets, seed)
     rate = make_schedule("cosine", options.rate, max(1, options.updates // 5), options.updates + 1)
@@ -262,9 +262,9 @@ def train(model, corpus, seed, options):
     seconds, compiled, done, epoch = 0.0, set(), 0, 0
     while done < options.updates:
         for batch in batches.epoch(epoch):
-            start, shape = time.perf_counter(), batch["labels"].shape
+            start, shape = clock(), batch["labels"].shape
             float(update(batch).total)
-            seconds += time.perf_counter() - start if shape in compiled else 0.0
+            seconds += clock() - start if shape in compiled else 0.0
             compiled.add(shape)
             done += 1
             if done == options.updates:

@@ -5,8 +5,8 @@
 
 A shape is encoder + decoder layers, such as 4 + 4; with SSRU, the self-attention of the decoder is replaced by
 recurrence (Kim et al. 2019). Each training has the same pairs, vocabulary and size of batches, and as many updates as
-this machine makes in --minutes, measured before it; compiling does not count. The weights are stored beside --out, and
-the same command goes on after the last finished training.
+this machine makes in --minutes of processor time, measured before it; compiling does not count. The weights are stored
+beside --out, and the same command goes on after the last finished training.
 
 `--speed` then lets all shapes translate test sentences, one at a time, round by round in turns, and stores the median
 of the rounds. Give it the machine alone; `taskset -c 0` before the command gives one thread. `--docs` writes the table
@@ -74,10 +74,11 @@ def measure(shape, seed, data, options):
     train_pairs, test_pairs, tokenizer = data
     corpus, size = encoded(train_pairs, tokenizer, options), tokenizer.vocabulary_size
     probe = SimpleNamespace(**vars(options) | {"updates": PROBED})
-    each = train(untrained(shape, size, seed, options), corpus, seed, probe) / (PROBED - options.buckets)
+    clock = time.process_time  # other work on the machine does not count
+    each = train(untrained(shape, size, seed, options), corpus, seed, probe, clock) / (PROBED - options.buckets)
     options.updates = max(1, round(60 * options.minutes / each))
     model = untrained(shape, size, seed, options)
-    seconds = train(model, corpus, seed, options)
+    seconds = train(model, corpus, seed, options, clock)
     sources, references = (list(side) for side in zip(*test_pairs, strict=True))
     outputs = translator_of(model, tokenizer, options).translate(sources, beam_size=1, split=False, keep_items=False)
     return model, {
