@@ -34,6 +34,7 @@ TEMPLATES = {
     "date": "He was born on {}.|The contract ends on {}.|Please answer by {}.|The letter of {} is lost.",
     "code": "My flight leaves from gate {}.|Your order {} has been shipped.|We are waiting at platform {}.|"
     "The form {} is missing.",
+    "behind #": "Your order {} has been shipped.|Please read issue {}.|Where is my package {}?|Photos are under {}.",
     "telephone": "Call me at {}.|My number is {}.|You can reach us at {} every day.",
     "address": "You can find more at {}.|Please visit {} and tell us what you think.|Open {} in your browser.|"
     "The file is at {}.",
@@ -90,6 +91,7 @@ def sentences(seed=0):
             [f"{draw.randint(1900, 2030)}-{draw.randint(1, 12):02}-{draw.randint(1, 28):02}", f"March {number()}"]
         ),
         "code": lambda: f"{''.join(draw.choices('ABCDEFGHKLM', k=draw.randint(1, 3)))}{number()}",
+        "behind #": lambda: f"#{draw.choice([number(), word(), f'{number()}-{number()}', f'A-{number()}'])}",
         "telephone": lambda: f"+{draw.randint(20, 99)} {number()} {number()}",
         "address": lambda: draw.choice([f"https://{domain()}/{word()}?id={number()}", f"www.{domain()}"]),
         "e-mail": lambda: f"{word()}.{word()}@{domain()}",

@@ -1,4 +1,4 @@
-"""Items that a translation must keep: numbers, amounts, names, days, addresses, placeholders, tags, emoji."""
+"""Items that a translation must keep: numbers, amounts, names, days, addresses, #4711, {placeholders}, tags, emoji."""
 
 import functools
 import re
@@ -47,8 +47,10 @@ ADDRESS = r"(?:(?:https?|ftp)://|www\.)[^\s<>\"'“”„«»]*[^\s<>\"'“”�
 # Bounded, and begun only where a word begins: so long words without an @ are searched in linear time.
 EMAIL = r"(?<![\w.+-])[\w.+-]{1,64}@(?:\w[\w-]{0,62}\.){1,9}\w[\w-]{0,62}"
 PLACEHOLDER = r"\{\{[^{}\n]{0,80}\}\}|\$?\{[^{}\s]{0,80}\}|%\(\w+\)[sdif]|(?<![\w%])%(?:\d+\$)?[sdif@](?!\w)"
+# An order number, a hashtag, or what an anonymized text has in place of a name: #NAME#. "&#39;" is an entity.
+HASHED = r"(?<![\w#&])#\w(?:[\w./-]{0,62}\w)?#?"
 TAG = r"</?[A-Za-z][^<>\n]{0,999}>"
-ITEM = re.compile(f"(?P<tag>{TAG})|(?P<name>{ADDRESS}|{EMAIL}|{PLACEHOLDER})|(?P<emoji>{EMOJI})")
+ITEM = re.compile(f"(?P<tag>{TAG})|(?P<name>{ADDRESS}|{EMAIL}|{PLACEHOLDER}|{HASHED})|(?P<emoji>{EMOJI})")
 # A telephone number; or a number with its sign and separators, such as 17:45, and the letters of a code, such as B12.
 NUMBER = re.compile(
     rf"\+\d{{1,3}}(?:[ /-]?\(?\d+\)?)+|(?:(?<![^\W_])[A-Z]{{1,4}}-?|{SIGN})?\d+(?:[.,:/'’\u00a0\u202f-]?\d+)*"
@@ -122,9 +124,9 @@ class Guard(NamedTuple):
         """The text for a search, and the stand-ins in it.
 
         Args:
-            attempt: int >= 0. In the first, only addresses, placeholders and names with a title have stand-ins; later,
-                given names, days, months, places, numbers and amounts such as €20 have, too, and from the third
-                attempt on amounts with a word, such as 20 euros.
+            attempt: int >= 0. In the first, only addresses, placeholders, words behind # and names with a title have
+                stand-ins; later, given names, days, months, places, numbers and amounts such as €20 have, too, and from
+                the third attempt on amounts with a word, such as 20 euros.
 
         Returns:
             Mask, or None if there are more items than stand-ins.
@@ -157,7 +159,8 @@ class Guard(NamedTuple):
                 item, choices = other_places(place, *self.languages)
             else:
                 item = amount_in_answers(match[0], *self.languages) if match.groupdict().get("amount") else match[0]
-                choices = STAND_INS["name" if match["name"] or match["given"] else "number"]
+                is_number = not match["given"] and (not match["name"] or re.match(r"#\d", match["name"]))
+                choices = STAND_INS["number" if is_number else "name"]
             if person or day or place:
                 read_as[item] = read_as.get(item) or replaced(item, choices) or match[0]
                 return read_as[item]
@@ -203,7 +206,7 @@ PRICED_PLACEHOLDER = (
     rf"(?:{PLACEHOLDER})(?:{AMOUNT}|{NUMBER.pattern})|{SYMBOL}\s?(?:{PLACEHOLDER})"
     rf"|(?:{PLACEHOLDER})\s?{SYMBOL}(?!\s?\d)"
 )
-NAME = f"{ADDRESS}|{EMAIL}|{PRICED_PLACEHOLDER}|{PLACEHOLDER}"
+NAME = f"{ADDRESS}|{EMAIL}|{PRICED_PLACEHOLDER}|{PLACEHOLDER}|{HASHED}"
 NAME_OR_NUMBER = re.compile(f"(?P<name>{NAME})|{NUMBER.pattern}")
 NAME_OR_SLASH = re.compile(f"(?:{NAME})|{SLASH}")
 
@@ -290,8 +293,8 @@ def difference(source, answer, source_language=None, target_language=None):
         source_language, target_language: str or None, codes such as "en", for the words of numbers.
 
     Returns:
-        "numbers", "items" (an address, a placeholder, a tag, an emoji, a currency, a unit, a name, a day, a
-        month or a place), or None.
+        "numbers", "items" (an address, a placeholder, a word behind #, a tag, an emoji, a currency, a unit, a name, a
+        day, a month or a place), or None.
     """
     (numbers, names), (other_numbers, other_names) = _items(source), _items(answer)
     missing, added = _unmatched(numbers, other_numbers), _unmatched(other_numbers, numbers)

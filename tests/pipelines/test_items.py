@@ -51,6 +51,9 @@ KEPT = [
     ("{name} paid {amount} € of $5 CAD.", "{name} zahlte {amount} Euro von $5 CAD."),
     ("£3 billion", "3 Milliarden Pfund"),
     ("A room is €80/night, or €9 an hour.", "Ein Zimmer kostet 80 € pro Nacht oder 9 € stündlich."),
+    ("Order #12-34, issue #A-17: #berlin.", "Auftrag #12-34, Problem #A-17: #berlin."),
+    ("Hi #NAME#, it is #5.", "Hallo #NAME#, es ist #5."),
+    ("We are # 1, &#39;C#7&#39; ## 5", "Wir sind # 1, &#39;C#7&#39; ## 5"),
     ("He earned $5 and an hourglass.", "Er hat 5 Dollar und eine Sanduhr verdient."),
 ]
 DIFFERENT = [
@@ -69,6 +72,8 @@ DIFFERENT = [
     ("Hello {name}", "Hallo {Name}", "items"),
     ("Hello %s", "Hallo", "items"),
     ("a@b.org", "a@b.com", "items"),
+    ("Your order #12-34", "Deine Bestellung /12-34", "numbers"),
+    ("Look at #berlin.", "Schau auf Berlin.", "items"),
     ("https://a.org/x?y=1", "https://a.org/x?y=2", "items"),
     ("so <b>good</b>", "so <b>gut", "items"),
     ("good", "gut 😍", "items"),
@@ -270,6 +275,15 @@ def test_tags_around_an_amount_of_two_words_stay_around_it():
     ):
         ((answer,),) = guarded_answers(find, [source], ("de", "en"), has_attention=True)
         assert (answer, answer.reason) == (expected, None)
+
+
+def test_words_behind_a_number_sign_have_stand_ins_in_the_first_search():
+    """Small models have no piece for #; a number stands for a number, and a name for a hashtag."""
+    one = guard("Order #20-34 and #A-17, #berlin, 7.", languages=("en", "de"))
+    text, pairs, _ = one.masked(0)
+    assert pairs == [("100", "#20-34"), ("Paris", "#A-17"), ("Tom", "#berlin")]
+    assert text == "Order 100 and Paris, Tom, 7."
+    assert one.restored("Bestellung 100 und Paris, Tom, 7.", pairs) == "Bestellung #20-34 und #A-17, #berlin, 7."
 
 
 def test_more_items_than_stand_ins():
