@@ -6,6 +6,7 @@ from itertools import accumulate, compress
 from typing import NamedTuple
 
 WORD = re.compile(r"\S+")
+MOST_COMPARED = 500  # words of a text; in a longer one, frequent words are compared only beside others, to save time
 CLOSING_SIGNS = ".,;:!?…)]}\"'”“’»«"
 
 
@@ -181,7 +182,8 @@ def _are_counted(words, pieces):
 def alignment_pairs(answer, source):
     """The words of an answer and the words of its source to which they attend most, in Pharaoh's format.
 
-    Where the model read a stand-in, as for "Mr. Smith", the words behind it in answer and source are paired in order.
+    Where the model read a stand-in, as for "Mr. Smith", the words behind it in answer and source are paired in order,
+    equal words with each other.
 
     Args:
         answer: Translation with attention weights.
@@ -189,19 +191,35 @@ def alignment_pairs(answer, source):
 
     Returns:
         List of (source word, target word), counted from 0 over all sentences of the text, by target word. Words that
-        the model did not read, such as an emoji that stands alone, have no pairs.
+        the model did not read, such as an emoji that stands alone or the marker of a list item, have no pairs.
     """
-    links, read, first = [], [], 0
+    links, read = [], []
+    source_words, target_words = source.split(), answer.text.split()
+    owners, joined, at = [i for i, word in enumerate(target_words) for _ in word], "".join(target_words), 0
     for one in answer.sentences or (answer,):
         words = one.text.split()
+        at = max(at, joined.find("".join(words), at))  # behind the marker of a list item
+        targets = [owners[at + length] for length in accumulate(map(len, words[:-1]), initial=0)] if words else []
+        at += sum(map(len, words))
         written = _words(one.tokens) or words  # a copied sentence has no pieces
         heard = _words(one.source_tokens) or written
         aligned = _aligned_words(one) if one.tokens else range(len(words))
         for number, places in zip(aligned or (), _places(written, words), strict=False):
-            links += [(len(read) + number, rank, first + place) for rank, place in enumerate(places)]
-        read, first = read + heard, first + len(words)
-    places = _places(read, source.split())
-    return [(places[word][min(rank, len(places[word]) - 1)], target) for word, rank, target in links if places[word]]
+            links.append((len(read) + number, [targets[place] for place in places]))
+        read += heard
+    places, pairs = _places(read, source_words), {}  # without duplicates, in order
+    for word, targets in links:
+        pairs |= dict.fromkeys(_paired(places[word], targets, source_words, target_words))
+    return list(pairs)
+
+
+def _paired(sources, targets, source_words, target_words):
+    """Pairs of places for the words of source and answer that stand for one word of the model: list of tuples."""
+    if len(sources) < 2:
+        return [(source, target) for source in sources for target in targets]
+    places = _places([target_words[i] for i in targets], [source_words[i] for i in sources])
+    ranks = [found[0] if found else min(i, len(sources) - 1) for i, found in enumerate(places)]
+    return [(sources[rank], target) for rank, target in zip(ranks, targets, strict=True)]
 
 
 def _words(tokens):
@@ -211,8 +229,9 @@ def _words(tokens):
 
 def _places(words, of_text):
     """For each of the words that a model read or wrote, the range of those of the text that stand in its place."""
+    matcher = SequenceMatcher(None, words, of_text, autojunk=len(of_text) > MOST_COMPARED)
     places = []
-    for _, start, end, first, last in SequenceMatcher(None, words, of_text).get_opcodes():
+    for _, start, end, first, last in matcher.get_opcodes():
         for i in range(end - start):  # evenly spread, if the numbers of words differ
             begin, following = (first + (i + more) * (last - first) // (end - start) for more in (0, 1))
             places.append(range(begin, max(following, min(begin + 1, last))))

@@ -347,7 +347,7 @@ def test_pairs_of_all_sentences_of_a_text():
     assert alignment_pairs(text, "xy z 17:45 😀 x xy z") == everything
     assert alignment_pairs(Translation(""), "") == []
     date = Translation("2016", tokens=list("2016"), source_tokens=list("May 2016"), attention=np.ones((4, 8)))
-    assert alignment_pairs(date, "May 2016") == [(0, 0)]  # the pieces of characters tell no words
+    assert alignment_pairs(date, "May 2016") == [(1, 0)]  # the pieces of characters tell no words: the equal one
 
 
 def test_words_that_the_model_did_not_read_are_paired_or_passed_over():
@@ -360,6 +360,24 @@ def test_words_that_the_model_did_not_read_are_paired_or_passed_over():
     assert alignment_pairs(smiling, "a b 😀") == [(1, 0), (0, 2)]
     both = Translation("Hallo Frau Weber! A 😀 B", sentences=(named, smiling))
     assert alignment_pairs(both, "Hi Mrs. Weber! a b 😀") == [(0, 0), (1, 1), (2, 2), (4, 3), (3, 5)]
+
+
+def test_pairs_count_the_words_between_sentences():
+    """A marker of a list item is no word of its sentence, and two sentences without a blank share a word."""
+    one = Translation("a b", tokens=["▁a", "▁b", "</s>"], source_tokens=["▁x", "▁z", "</s>"], attention=SWAPPED)
+    listed = Translation("1. a b\n2. a b", sentences=(one, one))
+    assert alignment_pairs(listed, "1. x z\n2. x z") == [(2, 1), (1, 2), (5, 4), (4, 5)]
+    glued = Translation("a ba b", sentences=(one, one._replace(source_tokens=["▁v", "▁w", "</s>"])))
+    assert alignment_pairs(glued, "x z\u200bv w") == [(1, 0), (0, 1), (2, 1), (1, 2)]
+    many = Translation("- a b\n" * 70, sentences=(one,) * 70)
+    swapped = [pair for i in range(0, 210, 3) for pair in ((i + 2, i + 1), (i + 1, i + 2))]
+    assert alignment_pairs(many, "- x z\n" * 70) == swapped
+
+
+def test_a_longer_title_pairs_the_names_behind_it():
+    """The model read "Anna" for "Dr. Angela Merkel" and wrote it, which became "Le Dr Angela Merkel"."""
+    titled = Translation("Le Dr Angela Merkel", tokens=["▁Anna"], source_tokens=["▁Anna"], attention=np.eye(1))
+    assert alignment_pairs(titled, "Dr. Angela Merkel") == [(0, 0), (0, 1), (1, 2), (2, 3)]
 
 
 class Model:
