@@ -12,13 +12,15 @@ if TYPE_CHECKING:
 PADDING = -2.0  # the values of frames after the end, as `models.SpeechRecognizer` expects them
 MULTIPLE = 4  # of the number of frames
 PAUSE = 0.16  # seconds over which loudness is measured, to find pauses
+LARGE_OFFSET = 0.5  # standard deviations; beside a larger one, softer sounds are not seen. Training had smaller ones
 STEADY = 4  # times the power of its softest moment that the loudest of a part without speech has at most
 
 
 class SpeechInput(SoundInput):
     """One recording, brought to the rate of a network, as a log-mel spectrogram with as many frames as it needs.
 
-    It is read in the forms of `SoundInput`. Nothing is cut off: a longer recording than the network takes is refused.
+    It is read in the forms of `SoundInput`. Nothing is cut off: a longer recording than the network takes is refused. A
+    large constant offset is taken away.
 
     Args:
         size: (frames, bands), the most frames of a recording, and the mel bands of the network's input.
@@ -73,7 +75,7 @@ class SpeechInput(SoundInput):
         step = MULTIPLE * self.hop
         longest, width = max(2, int(self.part_seconds * self.rate / step)), max(1, round(PAUSE * self.rate / step))
         whole = value.samples[: len(value.samples) // step * step].astype("float64")
-        power = np.square(whole - whole.mean())  # a constant offset, which the network does not see, is not loud
+        power = np.square(whole - whole.mean())  # a constant offset is not loud
         loudness = np.convolve(power.reshape(-1, step).sum(axis=1), np.ones(width), "same")
         starts = [0]
         while len(loudness) - starts[-1] > longest:
@@ -111,5 +113,9 @@ class SpeechInput(SoundInput):
             raise UserError(
                 f"{name} has {seconds:,.1f} seconds. This model reads up to {self.seconds:.3g}: divide the recording."
             )
-        samples = resampled(mono(waveform, name), rate, self.rate)[: self.length]  # some rates round to a few more
+        waveform = mono(waveform, name)
+        offset = waveform.mean()  # of a cheap sound card
+        if abs(offset) > LARGE_OFFSET * waveform.std():
+            waveform = waveform - offset
+        samples = resampled(waveform, rate, self.rate)[: self.length]  # some rates round to a few more
         return Recording(as_samples(samples), False)

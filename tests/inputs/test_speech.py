@@ -97,11 +97,21 @@ def test_parts_without_speech_are_left_out():
 
 @pytest.mark.parametrize("offset", [0.1, -0.7, 3])
 def test_a_constant_offset_changes_no_part(offset):
-    """Cheap sound cards record one; the spectrogram has no band for it."""
+    """Cheap sound cards record one."""
     kind, waveform = SpeechInput((1_000, 7), RATE, WINDOW, HOP, part_seconds=2), spoken(0.1, 0.9, 1.7, 2.6, 3.4, 6.2)
     begins = [[begin for begin, _ in kind.parts(kind.read((one, RATE)))] for one in (waveform, waveform + offset)]
     assert len(begins[0]) == 4
     assert begins[1] == begins[0]
+
+
+@pytest.mark.parametrize("offset", [0.9, -3, 40])
+def test_a_large_constant_offset_changes_no_values(kind, offset):
+    """The first and the last frames, which zeros fill up, would be louder than the speech."""
+    waveform = spoken(0.2, 0.5)
+    values, shifted = (kind.arrays(kind.read((one, RATE)))["values"] for one in (waveform, waveform + offset))
+    np.testing.assert_allclose(shifted, values, atol=0.05)
+    silence = kind.arrays(kind.read((np.full(300, offset), RATE)))["values"]
+    assert silence.max() == -1
 
 
 def test_without_a_length_of_parts_a_recording_is_one_part(kind):
