@@ -6,11 +6,12 @@ from pathlib import Path
 from keras_attention.catalog.common import LANGUAGE
 from keras_attention.cli.io.terminal import command_line, print_json, safe, silent_libraries
 from keras_attention.finetuning.settings import FinetuneSettings, check_settings, check_share
-from keras_attention.support.errors import UserError, counted
+from keras_attention.support.errors import UserError, counted, quoted
 from keras_attention.zoo.registry import check_free, claim_entry
 from keras_attention.zoo.schema import check_value
 
 SERIES = "series"  # the kind of input that tables may have
+MOST_LABELS = 3  # named in a message
 
 
 def finetune(arguments):
@@ -161,10 +162,13 @@ def _read(arguments, path, notify, start, table):
     kinds = start.architecture.task.inputs
     if table is not None:
         if start.reads_files:
-            named = len(table)
-            arguments.kind, table = with_files(table, kinds, kind, arguments.skip_bad_rows)
-            if len(table) < named:
-                notify(f"{path}: skipped {counted(named - len(table), 'file')} that cannot be read")
+            named = table
+            arguments.kind, table = with_files(named, kinds, kind, arguments.skip_bad_rows)
+            if len(table) < len(named):
+                notify(f"{path}: skipped {counted(len(named) - len(table), 'file')} that cannot be read")
+            if lost := sorted(set(named.labels) - set(table.labels)):
+                labels = ", ".join(map(quoted, lost[:MOST_LABELS])) + ", ..." * (len(lost) > MOST_LABELS)
+                notify(f"{path}: without the skipped rows, none has the label {labels}")
         return table
     if Path(path).is_dir() and start.reads_files:
         examples, arguments.kind, summary = read_folder(path, kinds, kind, arguments.skip_bad_rows)

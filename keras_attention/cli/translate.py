@@ -298,7 +298,7 @@ def _lines(arguments, window, answers):
         elif arguments.n_best > 1 or arguments.align:
             for one, alignment in zip(translations, pairs, strict=True):
                 fields = [str(number), f"{one.score:.4f}"] if arguments.n_best > 1 else []
-                fields += [one_output_line(one.text), *([] if alignment is None else [alignment])]
+                fields += [one_output_line(one.text, keep=""), *([] if alignment is None else [alignment])]
                 lines.append("\t".join(fields))
         else:
             keep = "\t\n" if len(arguments.texts) == 1 else "\t"  # a single text keeps its lines

@@ -162,7 +162,11 @@ def with_files(examples, kinds, kind=None, skip_bad_files=False):
     if skip_bad_files:
         files = [named_file(examples.where, name, endings) for name in names]
         return kind, _readable(replace(examples, texts=files), kinds, kind)
-    return kind, replace(examples, texts=named_files(examples.where, names, kind, endings, examples.lines))
+    try:
+        files = named_files(examples.where, names, kind, endings, examples.lines)
+    except UserError as error:
+        raise UserError(f"{error} --skip-bad-rows leaves such rows out.") from error
+    return kind, replace(examples, texts=files)
 
 
 def is_folder(source):

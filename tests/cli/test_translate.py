@@ -277,10 +277,12 @@ def test_alignments_are_printed_after_translations(run, complains, monkeypatch):
     def answers(texts, **options):
         assert options["attention"]
         pieces = {"tokens": ["▁a", "▁b", "</s>"], "source_tokens": ["▁x", "▁y", "</s>"]}
-        return [[Translation("a b", **pieces, attention=np.eye(3)[[1, 0, 2]])] for _ in texts]
+        return [[Translation(text, **pieces, attention=np.eye(3)[[1, 0, 2]])] for text in ("a b", "a\tb")[: len(texts)]]
 
     monkeypatch.setattr(translate, "load", lambda entry, task: SimpleNamespace(hypotheses=answers))
     assert run("translate", "--model", "tiny", "--align", "x y") == (0, "a b\t1-0 0-1\n", "")
+    two_fields = "a b\t1-0 0-1\n" * 2  # a tab of the answer is no end of a field
+    assert run("translate", "--model", "tiny", "--align", "x y", "x\ty") == (0, two_fields, "")
     _, out, _ = run("translate", "--model", "tiny", "--align", "--json", "x y")
     assert json.loads(out)["translations"][0]["alignment"] == "1-0 0-1"
     assert "--align" in complains("translate", "--model", "tiny", "--align", "--stream", "x y")

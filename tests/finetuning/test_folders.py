@@ -229,7 +229,7 @@ def test_rows_whose_files_are_missing_or_damaged_are_skipped(tmp_path, capsys):
     rows = [(f"{name} ", "ab"[number in (2, 6)]) for number, name in enumerate([*files, "gone.png"])]
     table = write_table(tmp_path / "table.csv", rows)
     examples, _ = read_examples(table, "file", "label")
-    with pytest.raises(UserError, match=r"line 8: there is no file .*gone\.png"):
+    with pytest.raises(UserError, match=r"line 8: there is no file .*gone\.png.* --skip-bad-rows leaves such rows out"):
         with_files(examples, [ImageInput, SoundInput])
     kind, kept = with_files(examples, [ImageInput, SoundInput], skip_bad_files=True)
     names = [str(tmp_path / name) for name in files[:2] + files[3:]]
@@ -239,7 +239,8 @@ def test_rows_whose_files_are_missing_or_damaged_are_skipped(tmp_path, capsys):
     assert "line 8: there is no file" in capsys.readouterr().err
     assert main(["finetune", table, *flags, "--skip-bad-rows"]) == 2  # only one label is left
     out, err = capsys.readouterr()
-    assert f"{table}: skipped 2 files that cannot be read" in out
+    assert f"{table}: skipped 2 files that cannot be read\n" in out
+    assert f"{table}: without the skipped rows, none has the label 'b'\n" in out
     assert (err.count("\n"), "there is no file" in err) == (1, False)
     for name in files:
         (tmp_path / name).unlink()
