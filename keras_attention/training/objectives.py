@@ -24,8 +24,8 @@ def guided_cross_entropy(model, inputs, labels, label_smoothing, guided):
     Returns:
         `Loss`, and the logits (B, T, V).
 
-    Source: Garg et al. (2019), https://arxiv.org/abs/1909.02074, section 4.2. Differences: the head aligns the token
-    that it reads, not the one that it predicts, and sees the earlier tokens only.
+    Source: Garg et al. (2019), https://arxiv.org/abs/1909.02074. Differences: the head aligns the token that it reads,
+    not the one that it predicts, and sees the earlier tokens only.
     """
     weight, layer, head = guided
     tokens = {name: ids for name, ids in inputs.items() if name != "alignment"}
@@ -48,7 +48,7 @@ def r_drop_loss(cross_entropy, inputs, labels, weight):
     Returns:
         `Loss` of B sentences.
 
-    Source: Liang et al. (2021), R-Drop, equation 4, https://arxiv.org/abs/2106.14448, halved.
+    Source: Liang et al. (2021), R-Drop, https://arxiv.org/abs/2106.14448. Difference: half of the paper's sum.
     """
     if not weight:
         return cross_entropy(inputs, labels)[0]
