@@ -9,8 +9,9 @@ this machine makes in --minutes of processor time, measured before it; compiling
 beside --out, and the same command goes on after the last finished training.
 
 `--speed` then lets all shapes translate test sentences, one at a time, round by round in turns, and stores the median
-of the rounds. Give it the machine alone; `taskset -c 0` before the command gives one thread. `--docs` writes the table
-into docs/train.md. Greedy BLEU B (sacrebleu, 13a); loss in nats per token of the test pairs.
+of the rounds. Give it the machine alone; `taskset -c 0` before the command gives one thread. `--docs PAGE` writes the
+table between the marks <!-- shapes --> and <!-- /shapes --> of a page. Greedy BLEU B (sacrebleu, 13a); loss in nats
+per token of the test pairs.
 """
 
 import argparse
@@ -40,7 +41,6 @@ from keras_attention.pipelines.translator import Translator
 from keras_attention.support.errors import UserError
 from keras_attention.tokenizers import SentencePieceTokenizer
 
-PAGE = Path(__file__).parents[1] / "docs/train.md"
 SHAPES = {
     "4 + 4": (4, 4, "attention"),
     "6 + 2": (6, 2, "attention"),
@@ -59,7 +59,9 @@ def untrained(shape, vocabulary_size, seed, options):
     sizes = {"hidden_dim": options.width, "intermediate_dim": 2 * options.width, "num_heads": 4}
     layers = {"num_encoder_layers": encoder, "num_decoder_layers": decoder, "decoder": kind}
     regular = {"dropout": options.dropout, "attention_dropout": 0.0}
-    model = Transformer(vocabulary_size, vocabulary_size, **sizes, **layers, **regular, tie_embeddings="all")
+    # Pre-norm: post-norm networks of more than two or three layers learn little in so few updates (docs/attention.md).
+    norm = {"normalize_first": True}
+    model = Transformer(vocabulary_size, vocabulary_size, **sizes, **layers, **regular, **norm, tie_embeddings="all")
     model.build()
     return model
 
@@ -141,7 +143,7 @@ def main(arguments=None):
     parser.add_argument("--tokens-per-batch", type=int, default=4096, help="of an update, padding included")
     parser.add_argument("--buckets", type=int, default=3, help="shapes of batches; each is compiled once")
     parser.add_argument("--no-xla", action="store_true", help="starts faster and trains more slowly")
-    parser.add_argument("--docs", action="store_true", help="write the table into docs/train.md")
+    parser.add_argument("--docs", type=Path, help="page of the docs that gets the table")
     options = parser.parse_args(arguments)
     options.study = "shapes"
 
@@ -170,7 +172,7 @@ def main(arguments=None):
     results = {shape: results[shape] for shape in SHAPES if shape in results}
     print("\n" + table(results))
     if options.docs:
-        write_table(PAGE, "shapes", table(results))
+        write_table(options.docs, "shapes", table(results))
 
 
 if __name__ == "__main__":

@@ -26,7 +26,6 @@ def shapes(monkeypatch, tmp_path):
         "ROUNDS": 2,
     }.items():
         monkeypatch.setattr(translator_shapes, name, value)
-    monkeypatch.setattr(translator_shapes, "PAGE", tmp_path / "train.md")
     (tmp_path / "train.md").write_text("before\n<!-- shapes -->\nold\n<!-- /shapes -->\nafter\n", encoding="utf-8")
     (tmp_path / "pairs.tsv").write_text("".join(f"{a}\t{b}\n" for a, b in PAIRS), encoding="utf-8")
     return translator_shapes
@@ -41,7 +40,7 @@ def test_shapes_are_trained_once_and_translate_in_turns(shapes, tmp_path, capsys
         shapes.main([*files, *SMALL, "--seeds", "3", "--only", *only])
     trained = json.loads((tmp_path / "shapes.json").read_text(encoding="utf-8"))["results"]
     assert capsys.readouterr().out.count("1 + 2, seed 3: BLEU") == 1  # not trained twice
-    shapes.main([*files, *SMALL, "--seeds", "3", "--speed", "--docs"])
+    shapes.main([*files, *SMALL, "--seeds", "3", "--speed", "--docs", str(tmp_path / "train.md")])
     results = json.loads((tmp_path / "shapes.json").read_text(encoding="utf-8"))["results"]
     assert list(results) == list(SHAPES)
     for shape, seeds in results.items():
