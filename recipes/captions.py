@@ -1,7 +1,7 @@
 """Describe pictures with soft or hard attention: Show, Attend and Tell (Xu et al. 2015).
 
     python recipes/captions.py                                 # digits of scikit-learn on canvases, no download
-    python recipes/captions.py --attention hard
+    python recipes/captions.py --attention hard                # after soft attention: --from SOFT --entropy 0.001
     python recipes/captions.py --data mnist                    # downloads 11 MB once; or --data-dir DIR
     python recipes/captions.py --data photos/captions.csv      # names of pictures (image) and captions (caption)
     python recipes/captions.py --smoke                         # a few steps, end to end
@@ -59,6 +59,7 @@ class Config(RunSettings):
     hidden_dim: int = setting(128, "width of the LSTM and of the attention's score function")
     dropout: float = setting(0.0, "share of units dropped")
     coverage: float = setting(0.001, "soft attention: weight of the doubly stochastic regulariser")
+    entropy: float = setting(0.01, "hard attention: weight of the entropy, which keeps the sampling open")
     epochs: int = setting(40, "passes over new canvases")
     rows_per_batch: int = setting(64, "canvases of a batch")
     learning_rate: float = setting(3e-3, "peak learning rate of Adam")
@@ -79,20 +80,22 @@ def presets(config):
     return chosen | start_settings(config.start_from, config)
 
 
-def loss(model, inputs, labels, coverage):
+def loss(model, inputs, labels, coverage, entropy):
     """-log p of each word, and what teaches the attention more: equation 14 (soft) or equation 11 (hard) of the paper.
 
     Soft: over the words of a caption, each cell i should get about the same total weight (doubly stochastic).
         penalty = coverage * sum over i of (1 - sum over t of a_ti)^2
     Hard: the choice of a cell at word t is rewarded by the log probability of this word and of those after it.
-        penalty = sum over t of -(R_t - b_t) log a_t[s_t] - lambda_e H[a_t]
+        penalty = sum over t of -(R_t - b_t) log a_t[s_t] - entropy * H[a_t]
     """
     logits, weights, choices = model(inputs, training=True, return_choices=True)  # (B, T, V), (B, T, S), (B, T, S)
     is_word = ops.not_equal(labels, 0)  # (B, T)
     if model.attention == "hard":
         log_probs = ops.take_along_axis(ops.log_softmax(logits, axis=-1), labels[:, :, None], axis=-1)[:, :, 0]
         rewards = rewards_to_go(ops.where(is_word, log_probs, 0.0))  # (B, T)
-        penalty = ops.sum(model.attention_layer.score_function_loss(rewards, weights, choices, is_word))
+        penalty = ops.sum(
+            model.attention_layer.score_function_loss(rewards, weights, choices, is_word, entropy_weight=entropy)
+        )
     else:
         totals = ops.sum(ops.where(is_word[:, :, None], weights, 0.0), axis=1)  # (B, S)
         penalty = coverage * ops.sum(ops.square(1.0 - totals))
@@ -133,7 +136,7 @@ def main(arguments=None):
     print(session.description)
     rate = make_schedule("cosine", config.learning_rate, min(config.warmup_steps, total_steps // 2), total_steps)
     optimizer = keras.optimizers.Adam(rate)
-    objective = functools.partial(loss, coverage=config.coverage)
+    objective = functools.partial(loss, coverage=config.coverage, entropy=config.entropy)
     update = session.compile(model, optimizer, objective, clip_norm=1.0, ema_decay=config.ema_decay)
     with session:  # checkpoints, resume, Ctrl-C
         for epoch in session.epochs(batches, config.epochs, monitor="val_exact"):

@@ -76,9 +76,7 @@ class HardAttention(keras.layers.Layer):
         **kwargs: Any,
     ):
         super().__init__(**kwargs)
-        for name, value in (("reward_weight", reward_weight), ("entropy_weight", entropy_weight)):
-            if not value >= 0:
-                raise ValueError(f"`{name}` must be 0 or more. Received: {name}={value}")
+        _check_weights(reward_weight=reward_weight, entropy_weight=entropy_weight)
         if not 0 <= baseline_decay < 1:
             raise ValueError(f"`baseline_decay` must be in [0, 1). Received: baseline_decay={baseline_decay}")
         if not isinstance(baseline_steps, int) or isinstance(baseline_steps, bool) or baseline_steps < 1:
@@ -151,7 +149,13 @@ class HardAttention(keras.layers.Layer):
         return ops.argmax(above, axis=-1)  # the first one: its weight is above 0
 
     def score_function_loss(
-        self, rewards: Tensor, weights: Tensor, choices: Tensor, mask: Tensor | None = None, training: bool = True
+        self,
+        rewards: Tensor,
+        weights: Tensor,
+        choices: Tensor,
+        mask: Tensor | None = None,
+        training: bool = True,
+        entropy_weight: float | None = None,
     ) -> Tensor:
         """What teaches the weights: a loss whose gradient is an estimate of that of the expected reward.
 
@@ -166,9 +170,13 @@ class HardAttention(keras.layers.Layer):
             weights, choices: float32 tensors (B, T, S), from `call` with `return_choices`.
             mask: bool tensor (B, T), False at steps that do not count; None: all count.
             training: bool. Whether to update the baseline b.
+            entropy_weight: float >= 0, lambda_e; None: that of the layer.
 
         Returns:
             float32 tensor (B, T), 0 where `mask` is False.
+
+        Raises:
+            ValueError: if `entropy_weight` is below 0.
         """
         mask = ops.ones(ops.shape(rewards), "bool") if mask is None else mask  # (B, T)
         rewards = ops.stop_gradient(ops.cast(rewards, "float32"))
@@ -179,7 +187,9 @@ class HardAttention(keras.layers.Layer):
         entropy = -ops.sum(weights * ops.log(ops.maximum(weights, SMALLEST)), axis=-1)  # (B, T)
         if training:
             self._update_baseline(rewards, mask, steps)
-        loss = -self.reward_weight * ops.stop_gradient(advantages) * log_chosen - self.entropy_weight * entropy
+        entropy_weight = self.entropy_weight if entropy_weight is None else entropy_weight
+        _check_weights(entropy_weight=entropy_weight)
+        loss = -self.reward_weight * ops.stop_gradient(advantages) * log_chosen - entropy_weight * entropy
         return ops.where(mask, loss, 0.0)
 
     def _update_baseline(self, rewards, mask, steps):
@@ -205,6 +215,12 @@ class HardAttention(keras.layers.Layer):
     def get_config(self):
         names = ("units", "reward_weight", "entropy_weight", "baseline_decay", "baseline_steps", "seed")
         return {**super().get_config(), **{name: getattr(self, name) for name in names}}
+
+
+def _check_weights(**weights):
+    for name, value in weights.items():
+        if not value >= 0:
+            raise ValueError(f"`{name}` must be 0 or more. Received: {name}={value}")
 
 
 def rewards_to_go(log_probs: Tensor) -> Tensor:

@@ -18,6 +18,7 @@ SIZES = ("vocabulary_size", "annotation_dim", "embedding_dim", "hidden_dim", "nu
 CHOICES = {"attention": ("soft", "hard")}
 SETTINGS = (*SIZES, *CHOICES, "input_size", "dropout")
 BASELINE_STEPS = 8  # words with a baseline of their own, for hard attention
+OF_ONE_KIND = ("gate/kernel", "gate/bias", "attention/baseline")  # weights of soft, of soft, and of hard attention
 EXPECTED_SHARE = 0.5  # of the images whose context is the expected one, in the training of hard attention
 
 
@@ -269,5 +270,32 @@ class AttentionCaptioner(SequenceLogits, keras.Model):
         combined = embedded + self.hidden_projection(hidden) + self.context_projection(context)
         return ops.cast(self.output_projection(self.dropout_layer(combined, training=training)), "float32")
 
+    def counterparts(self, trained: "AttentionCaptioner") -> list[Any]:
+        """The weights that a training may begin with, also those of a captioner with the other kind of attention.
+
+        Args:
+            trained: built AttentionCaptioner, with soft or hard attention.
+
+        Returns:
+            List of variables of `trained`, one for each of `weights`; None for the gate of soft attention and the
+            baseline of hard attention, which the other kind does not have.
+
+        Raises:
+            ValueError: if other weights are missing.
+        """
+        old = {_place(weight): weight for weight in trained.weights}
+        missing = {_place(weight) for weight in self.weights} - {*old, *OF_ONE_KIND}
+        if missing:
+            raise ValueError(
+                f"The trained model has no weights such as {min(missing)}: it has {trained.num_convolutions} "
+                f"convolutions behind those that halve the picture. Expected: {self.num_convolutions}."
+            )
+        return [old.get(_place(weight)) for weight in self.weights]
+
     def get_config(self):
         return {**super().get_config(), **self.settings}
+
+
+def _place(weight):
+    """The path of a weight within a captioner, the same whether `HardAttention` wraps the `AdditiveAttention`."""
+    return weight.path.partition("/")[2].replace("attention/attention/", "attention/")

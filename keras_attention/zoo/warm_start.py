@@ -119,7 +119,8 @@ def take_weights(model, trained):
     more, it repeats neighbours. What the trained layers do not have keeps its random weights, such as the recurrence of
     an `SSRUDecoderLayer` begun from a decoder layer with self-attention. Additional units of a feed-forward network
     keep random weights, too, but their outgoing weights become zero: they change nothing at first. For inputs and
-    labels of other sizes, see `PatchClassifier.resized_weights`.
+    labels of other sizes, see `PatchClassifier.resized_weights`; for soft and hard attention,
+    `AttentionCaptioner.counterparts`.
 
     Sources: Shleifer & Rush (2020), Pre-trained Summarization Distillation (fewer layers),
     https://arxiv.org/abs/2010.13002; Gong et al. (2019), Efficient Training of BERT by Progressively Stacking (more
@@ -143,9 +144,11 @@ def take_weights(model, trained):
         )
     try:
         resized = model.resized_weights(trained) if hasattr(model, "resized_weights") else {}
+        own = model.counterparts(trained) if hasattr(model, "counterparts") else None
     except ValueError as error:
         raise UserError(f"{error} Leave out --from, or name a model for such inputs.") from error
-    pairs = list(zip(model.weights, _counterparts(model.weights, trained.weights), strict=True))
+    counterparts = _counterparts(model.weights, trained.weights) if own is None else own
+    pairs = list(zip(model.weights, counterparts, strict=True))
     new = [_widened(ours, resized.get(ours.path, theirs)) for ours, theirs in pairs]
     model.set_weights(new)
     return [ours.path for ours, theirs in pairs if theirs is None]

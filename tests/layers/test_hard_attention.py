@@ -169,6 +169,12 @@ def test_the_loss_equals_its_equation_and_moves_the_baseline():
     np.testing.assert_allclose(
         layer.baseline, [0.6 * b + 0.4 * m for b, m in zip((-1, -3), means, strict=True)], rtol=1e-5
     )
+    less = layer.score_function_loss(rewards, weights, choices, mask, training=False, entropy_weight=0.0)
+    more = layer.score_function_loss(rewards, weights, choices, mask, training=False, entropy_weight=2.0)
+    entropies = -(weights * np.log(weights)).sum(axis=-1)
+    np.testing.assert_allclose(less - more, np.where(mask, 2 * entropies, 0), rtol=1e-4)
+    with pytest.raises(ValueError, match="entropy_weight=nan"):
+        layer.score_function_loss(rewards, weights, choices, mask, entropy_weight=float("nan"))
 
 
 def test_rewards_to_go():

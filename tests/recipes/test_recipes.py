@@ -201,6 +201,12 @@ def test_captions_are_trained_continued_and_used(run, tmp_path, attention):
     later = read_entry(tmp_path / "second")
     assert later.config["model"] == entry.config["model"]
     assert later.metrics["training"]["history"][0]["loss"] < entry.metrics["training"]["history"][0]["loss"]
+    other = {"soft": "hard", "hard": "soft"}[attention]
+    code, out, _ = run(recipe, "--from=first", f"--attention={other}", "--entropy=0.001", "--smoke", "--out=third")
+    assert code == 0
+    third = read_entry(tmp_path / "third")
+    assert third.config["model"] == {**entry.config["model"], "attention": other}
+    assert third.metrics["training"]["history"][0]["loss"] < entry.metrics["training"]["history"][0]["loss"]
 
 
 @pytest.mark.slow

@@ -4,7 +4,7 @@ import keras
 import numpy as np
 import pytest
 
-from keras_attention.models import PatchClassifier, Transformer
+from keras_attention.models import AttentionCaptioner, PatchClassifier, Transformer
 from keras_attention.support.errors import UserError
 from keras_attention.zoo.warm_start import take_weights
 
@@ -120,3 +120,36 @@ def test_patches_of_another_kind_or_width_are_refused(model, message):
     with pytest.raises(UserError) as caught:
         take_weights(patches(*sizes, **changes), patches(3, 4, 6, 1))
     assert message in str(caught.value)
+
+
+def captioner(attention, seed, **changes):
+    keras.utils.set_random_seed(seed)
+    sizes = {"annotation_dim": 8, "embedding_dim": 5, "hidden_dim": 7, "num_halvings": 1, "num_convolutions": 1}
+    model = AttentionCaptioner(9, (4, 6, 1), attention=attention, **sizes | changes)
+    model.build()
+    for weight in model.trainable_weights:
+        weight.assign(weight + 0.3 * np.random.default_rng(seed).standard_normal(weight.shape))
+    return model
+
+
+@pytest.mark.parametrize(("kind", "new"), [("hard", ["baseline"]), ("soft", ["bias", "kernel"])])
+def test_hard_attention_begins_where_soft_attention_looks(kind, new):
+    trained, model = captioner({"hard": "soft", "soft": "hard"}[kind], 0), captioner(kind, 1)
+    own = {weight.path: weight.numpy() for weight in model.weights}
+    left = take_weights(model, trained)
+    assert sorted(path.rpartition("/")[2] for path in left) == new
+    for path in left:
+        np.testing.assert_array_equal(next(w for w in model.weights if w.path == path), own[path])
+    values, target_ids = np.random.default_rng(2).random((3, 4, 6, 1)), np.array([[1, 5]] * 3)
+    inputs = {"values": values.astype("float32"), "target_ids": target_ids[:, :1]}
+    weights, expected = (m(inputs, return_attention_scores=True)[1] for m in (model, trained))
+    np.testing.assert_allclose(weights, expected, atol=1e-6)
+
+
+def test_a_captioner_with_other_convolutions_is_an_error_that_changes_nothing():
+    model = captioner("hard", 1, num_convolutions=2)
+    before = [weight.numpy() for weight in model.weights]
+    with pytest.raises(UserError, match="no weights such as convolution_2/bias: it has 1 convolution.*Expected: 2"):
+        take_weights(model, captioner("soft", 0))
+    for weight, old in zip(model.weights, before, strict=True):
+        np.testing.assert_array_equal(weight, old)
