@@ -5,9 +5,10 @@
     python recipes/recommend.py --data ratings.csv --like 4     # columns user, item, rating, time
     python recipes/recommend.py --smoke                         # a few steps, end to end
 
-The target item and the items of the history are tokens; the target attends to the history. Compare with
-`--sequence mean`, which averages the history, and `--sequence none`. The last ten answers of each user are the test. To
-choose settings, give `--choose`: then the ten before them are held out too, and the scores are theirs.
+The target item and the items of the history are tokens; the target attends to the history. Items begin near those that
+the same users have answered. Compare with `--sequence mean`, which averages the history, and `--sequence none`. The
+last ten answers of each user are the test. To choose settings, give `--choose`: then the ten before them are held out
+too, and the scores are theirs.
 """
 
 from dataclasses import dataclass
@@ -20,7 +21,12 @@ with silent_libraries():
 from keras_attention.cli.main import run_recipe
 from keras_attention.data.batches import check_tokens_at_once
 from keras_attention.data.clicks.history_batches import NUM_AGES, HistoryBatches, split_by_time
-from keras_attention.data.clicks.interactions import generate_interactions, read_interactions, read_movielens
+from keras_attention.data.clicks.interactions import (
+    generate_interactions,
+    item_vectors,
+    read_interactions,
+    read_movielens,
+)
 from keras_attention.models.behavior_sequence import CHOICES, BehaviorSequenceTransformer
 from keras_attention.publishing.recommendations import check_recommender, score, write_recommender
 from keras_attention.support.flags import parse_config, setting
@@ -39,19 +45,20 @@ class Config(RunSettings):
     choose: bool = setting(False, "hold out a validation part, and score it instead of the test part")
     sequence: str = setting("transformer", "how the history is read", CHOICES["sequence"])
     history: int = setting(50, "items of a history, the last ones")
-    gap: int = setting(3, "in training, up to this many items before the target are left out, as they are in the test")
+    drawn: float = setting(1.0, "share of the training's histories that are drawn from all answers, also later ones")
+    gap: int = setting(3, "of the other histories, up to this many items are left out at the end, as in the test")
     hidden_dim: int = setting(32, "width of the layers")
     intermediate_dim: int = setting(64, "inner width of the feed-forward networks")
     num_heads: int = setting(2, "number of attention heads")
     num_layers: int = setting(1, "layers of the Transformer")
     dropout: float = setting(0.2, "share of units dropped")
-    epochs: int = setting(4, "passes over the training answers")
+    epochs: int = setting(6, "passes over the training answers")
     rows_per_batch: int = setting(256, "targets of a batch")
     learning_rate: float = setting(2e-3, "peak learning rate of Adam")
     ema_decay: float | None = setting(0.99, "exponential average of the weights; none: the last weights")
 
 
-GENERATED = {"dropout": 0.0, "epochs": 5, "learning_rate": 5e-3}
+GENERATED = {"drawn": 0.0, "dropout": 0.0, "epochs": 5, "learning_rate": 5e-3}
 SMOKE = {"hidden_dim": 8, "intermediate_dim": 8, "epochs": 1, "history": 5, "jit_compile": False}
 
 
@@ -84,7 +91,8 @@ def main(arguments=None):
     claim_entry(session.out, config.overwrite, check_recommender)
     learnt, held = split_by_time(data, validation=config.choose)
     # "item_ids", "answers" and "ages" (B, L), "categories" (B, L, C), "profile" (B, P), "labels" (B,)
-    batches = HistoryBatches(data, learnt, config.history, config.rows_per_batch, config.seed, gap=config.gap)
+    options = {"known": learnt, "gap": config.gap, "drawn": config.drawn}
+    batches = HistoryBatches(data, learnt, config.history, config.rows_per_batch, config.seed, **options)
     model = BehaviorSequenceTransformer(
         len(data.item_names),
         data.num_answers,
@@ -99,6 +107,7 @@ def main(arguments=None):
         dropout=config.dropout,
     )
     model.build()
+    model.item_embedding.embeddings.assign(item_vectors(data, learnt, config.hidden_dim, config.seed))
 
     steps = config.epochs * len(batches.epoch(0))
     print(f"{len(data):,} answers, {model.count_params():,} parameters, {steps:,} updates\n{session.description}")

@@ -28,11 +28,11 @@ class BehaviorSequenceTransformer(Quantizable):
 
         e_i = E_item(item_i) + mean_c E_category(c) + E_answer(answer_i) + E_age(age_i)        i = 1 ... L, the last is
         h = encoder layers(e_1 ... e_L)                                                        the target
-        logits = MLP([e_L; mean of the profile's vectors; h_L])
+        logits = MLP([e_L; mean of the profile's vectors; h_L; mean of h_1 ... h_{L-1}])
 
     An answer is what the user did, such as no click and click, or a number of stars; an age is how long ago, in
-    classes. The target has no answer yet: 0. The network predicts it. Without a Transformer, h_L is the mean of
-    e_1 ... e_{L-1} ("mean"), or nothing ("none").
+    classes. The target has no answer yet: 0. The network predicts it. Without a Transformer, the MLP reads the mean of
+    e_1 ... e_{L-1} ("mean") in place of the last two, or nothing ("none").
 
     Args:
         num_items: int > 0, items and padding, whose id is 0.
@@ -62,9 +62,9 @@ class BehaviorSequenceTransformer(Quantizable):
         ValueError: if an argument is out of range, or attention weights of another `sequence` are requested.
 
     Source: Chen et al. (2019), https://arxiv.org/abs/1905.06874. Differences: features are added, not concatenated; the
-    MLP reads the target's vector instead of those of all positions, so that a history may have any length; ages are
-    classes on a logarithmic scale; the answers in the history, which the paper does not have, are features too, and the
-    output is a distribution over answers, which for two of them is the paper's sigmoid.
+    MLP reads the target's vector and the mean of the others instead of those of all positions, so that a history may
+    have any length; ages are classes on a logarithmic scale; the answers in the history, which the paper does not have,
+    are features too, and the output is a distribution over answers, which for two of them is the paper's sigmoid.
 
     Example:
         model = BehaviorSequenceTransformer(num_items=301, num_answers=3, num_ages=12, num_categories=9,
@@ -95,7 +95,7 @@ class BehaviorSequenceTransformer(Quantizable):
         for name, value in self.settings.items():
             setattr(self, name, value)
         options = {"dtype": self.dtype_policy}
-        start = keras.initializers.RandomNormal(stddev=0.3)
+        start = keras.initializers.RandomNormal(stddev=0.05)
         vocabularies = dict(zip(("item", "answer", "age", "category", "profile"), VOCABULARIES, strict=True))
         for part, size in vocabularies.items():
             embedding = keras.layers.Embedding(self.settings[size], hidden_dim, start, name=f"{part}s", **options)
@@ -120,7 +120,7 @@ class BehaviorSequenceTransformer(Quantizable):
             getattr(self, f"{part}_embedding").build((None, None))
         for layer in self.encoder_layers:
             layer.build((None, None, self.hidden_dim))
-        width = (2 + (self.sequence != "none")) * self.hidden_dim
+        width = {"none": 2, "mean": 3, "transformer": 4}[self.sequence] * self.hidden_dim
         for layer in (*self.mlp_layers, self.output_dense):
             layer.build((None, width))
             width = getattr(layer, "units", width)
@@ -142,7 +142,7 @@ class BehaviorSequenceTransformer(Quantizable):
                 weights.append(of_layer)
         if self.sequence == "transformer":
             parts.append(x[:, -1])  # (B, D)
-        elif self.sequence == "mean":
+        if self.sequence != "none":
             parts.append(_mean(x[:, :-1], inputs["item_ids"][:, :-1]))
         x = ops.concatenate(parts, axis=-1)
         for layer, dropout in zip(self.mlp_layers, self.mlp_dropouts, strict=True):

@@ -53,18 +53,18 @@ def normalized(x, gamma, beta):
     return gamma * (x - x.mean()) / np.sqrt(x.var() + 1e-5) + beta
 
 
-def of_layer(layer, vectors):
-    """The output at the last of the vectors, one head after the other."""
+def of_layer(layer, vectors, position):
+    """The output at one of the vectors, one head after the other."""
     weights = (np.asarray(weight, "float64") for weight in layer.weights)
     wq, bq, wk, bk, wv, bv, wo, bo, g1, b1, g2, b2, w1, c1, w2, c2 = weights  # wq is (D, H, D / H)
     joined = np.zeros(D)
     for h in range(wq.shape[1]):
-        query = vectors[-1] @ wq[:, h] + bq[h]
+        query = vectors[position] @ wq[:, h] + bq[h]
         scores = np.array([query @ (x @ wk[:, h] + bk[h]) / np.sqrt(wq.shape[2]) for x in vectors])
         shares = np.exp(scores - scores.max()) / np.exp(scores - scores.max()).sum()
         context = sum(share * (x @ wv[:, h] + bv[h]) for share, x in zip(shares, vectors, strict=True))
         joined += context @ wo[h]
-    x = normalized(vectors[-1] + joined + bo, g1, b1)
+    x = normalized(vectors[position] + joined + bo, g1, b1)
     return normalized(x + leaky(x @ w1 + c1) @ w2 + c2, g2, b2)
 
 
@@ -85,8 +85,9 @@ def test_equals_its_equation(sequence):
         ]
         parts = [vectors[-1], mean_of(profile, batch["profile"][row])]
         if sequence == "transformer":
-            parts.append(of_layer(model.encoder_layers[0], vectors))
-        if sequence == "mean":
+            vectors = [of_layer(model.encoder_layers[0], vectors, i) for i in range(len(vectors))]
+            parts.append(vectors[-1])
+        if sequence != "none":
             parts.append(np.mean(vectors[:-1], axis=0) if vectors[:-1] else np.zeros(D))
         x = np.concatenate(parts)
         for layer in model.mlp_layers:

@@ -40,6 +40,8 @@ class HistoryBatches:
         known: int array of the positions that a history may hold; None: all before the target.
         gap: int >= 0. In each epoch, up to this many interactions before a target are left out of its history, as in
             a test whose last answers are unknown.
+        drawn: float in [0, 1], share of the targets of `epoch` whose history is drawn at random from all known
+            interactions of the user, also later ones.
         shuffle: bool. Whether the targets are in a random order.
 
     Raises:
@@ -55,15 +57,17 @@ class HistoryBatches:
         seed: int = 0,
         known: np.ndarray | None = None,
         gap: int = 0,
+        drawn: float = 0.0,
         shuffle: bool = True,
     ):
-        if min(length, rows_per_batch) < 1 or gap < 0 or not len(targets):
+        if min(length, rows_per_batch) < 1 or gap < 0 or not 0 <= drawn <= 1 or not len(targets):
             raise ValueError(
-                "There must be targets, `length` and `rows_per_batch` must be positive, `gap` 0 or more. "
-                f"Received: {len(targets)} targets, length={length}, rows_per_batch={rows_per_batch}, gap={gap}"
+                "There must be targets, `length` and `rows_per_batch` must be positive, `gap` 0 or more, and `drawn` "
+                f"from 0 to 1. Received: {len(targets)} targets, length={length}, rows_per_batch={rows_per_batch}, "
+                f"gap={gap}, drawn={drawn}"
             )
         self.data, self.targets, self.length, self.rows_per_batch = data, targets, length, rows_per_batch
-        self.seed, self.gap, self.shuffle = seed, gap, shuffle
+        self.seed, self.gap, self.drawn, self.shuffle = seed, gap, drawn, shuffle
         starts, ends = _spans(data)
         if known is not None:  # of each user, the known ones come first
             ends = starts + np.bincount(data.users[known], minlength=len(starts))
@@ -71,13 +75,31 @@ class HistoryBatches:
 
     def inputs(self, targets: np.ndarray, gaps: np.ndarray | int = 0) -> dict[str, np.ndarray]:
         """The inputs of the network for targets at these positions, see `epoch`."""
-        data, users = self.data, self.data.users[targets]
-        last = np.maximum(np.minimum(targets, self._ends[users]) - gaps, self._starts[users])  # (B,), exclusive
-        history = last[:, None] + np.arange(-self.length, 0)  # (B, L - 1)
-        is_known = history >= self._starts[users][:, None]
+        return self._arrays(targets, self._before(targets, gaps))
+
+    def _before(self, targets, gaps):
+        """The positions (B, L - 1) of the last interactions before each target; -1 where there are none."""
+        starts = self._starts[self.data.users[targets]]
+        last = np.maximum(np.minimum(targets, self._ends[self.data.users[targets]]) - gaps, starts)  # (B,), exclusive
+        history = last[:, None] + np.arange(-self.length, 0)
+        return np.where(history >= starts[:, None], history, -1)
+
+    def _anywhere(self, targets, generator):
+        """The positions (B, L - 1) of random known interactions of each target's user, in their order, -1 first."""
+        history = np.full((len(targets), self.length), -1)
+        for row, target in zip(history, targets, strict=True):
+            user = self.data.users[target]
+            known = np.arange(self._starts[user], self._ends[user])
+            known = known[known != target]
+            chosen = np.sort(known[random_order(generator, len(known))[: self.length]])
+            row[len(row) - len(chosen) :] = chosen
+        return history
+
+    def _arrays(self, targets, history):
+        data, is_known = self.data, history >= 0
         history = np.where(is_known, history, 0)
         items, answers = (np.where(is_known, column[history], 0) for column in (data.items, data.answers))
-        hours = np.maximum(data.times[targets][:, None] - data.times[history], 0) / HOUR
+        hours = np.abs(data.times[targets][:, None] - data.times[history]) / HOUR
         ages = np.minimum(2 + np.floor(np.log2(np.maximum(hours, 0.5))), NUM_AGES - 1)  # 1 is up to an hour
         item_ids = np.concatenate([items, data.items[targets][:, None]], axis=1)  # (B, L)
         padded = ((0, 0), (0, 1))
@@ -86,7 +108,7 @@ class HistoryBatches:
             "answers": np.pad(answers, padded).astype("int32"),
             "ages": np.pad(np.where(is_known, ages, 0), padded).astype("int32"),
             "categories": data.categories[item_ids],
-            "profile": data.profiles[users],
+            "profile": data.profiles[data.users[targets]],
         }
 
     def epoch(self, epoch: int) -> "HistoryEpoch":
@@ -102,14 +124,14 @@ class HistoryBatches:
         filled[: len(order)] = order
         gaps = (generator.random_raw(len(filled)) % np.uint64(self.gap + 1)).astype("int64")
         shape = (-1, self.rows_per_batch)
-        return HistoryEpoch(self, filled.reshape(shape), gaps.reshape(shape))
+        return HistoryEpoch(self, epoch, filled.reshape(shape), gaps.reshape(shape))
 
 
 class HistoryEpoch:
     """See `HistoryBatches.epoch`."""
 
-    def __init__(self, batches, rows, gaps):
-        self.batches, self.rows, self.gaps = batches, rows, gaps
+    def __init__(self, batches, number, rows, gaps):
+        self.batches, self.number, self.rows, self.gaps = batches, number, rows, gaps
 
     def __len__(self):
         return len(self.rows)
@@ -118,6 +140,10 @@ class HistoryEpoch:
         rows, source = self.rows[index], self.batches
         is_filler = rows == FILLER
         targets = source.targets[np.where(is_filler, 0, rows)]  # (B,)
-        batch = source.inputs(targets, self.gaps[index])
+        generator = np.random.PCG64([source.seed, self.number, index])
+        is_drawn = generator.random_raw(len(targets)) < source.drawn * 2.0**64
+        history = source._before(targets, self.gaps[index])
+        history[is_drawn] = source._anywhere(targets[is_drawn], generator)
+        batch = source._arrays(targets, history)
         labels = np.where(is_filler, -1, source.data.answers[targets] - 1)
         return batch | {"labels": labels.astype("int32")}

@@ -60,6 +60,38 @@ class Interactions:
         return self.answers >= self.first_good
 
 
+def item_vectors(data: Interactions, known: np.ndarray, width: int, seed: int = 0, scale: float = 0.1) -> np.ndarray:
+    """Vectors of the items from who answered them, whatever the answers: near each other for the same users.
+
+        R_ui = 1 / sqrt(items of u) if u answered i, else 0        R ~ U S V'        vector_i = sqrt(S) V_i
+
+    Args:
+        data: Interactions.
+        known: int array, positions of the interactions that may be used.
+        width: int > 0 (D).
+        seed: int >= 0, of the randomized decomposition.
+        scale: float > 0, root mean square of all values.
+
+    Returns:
+        float32 array (items + 1, D), 0 for padding and items without an answer. With fewer than D users or items, the
+        last values are 0.
+
+    Source: the truncated singular value decomposition of Deerwester et al. (1990), with users in place of documents and
+    items in place of terms, as Cremonesi et al. (2010), https://doi.org/10.1145/1864708.1864721, recommend by.
+    """
+    from scipy.sparse import csr_array
+    from sklearn.utils.extmath import randomized_svd
+
+    users, items = data.users[known], data.items[known]
+    shape = len(data.profiles), len(data.item_names)
+    values = 1 / np.sqrt(np.bincount(users, minlength=shape[0])[users])
+    rank = min(width, *shape)
+    _, sizes, axes = randomized_svd(csr_array((values, (users, items)), shape), rank, random_state=seed)
+    vectors = np.zeros((shape[1], width))
+    vectors[:, :rank] = axes.T * np.sqrt(sizes)
+    return (scale * vectors / np.sqrt(np.square(vectors).mean())).astype("float32")
+
+
 def arranged(
     users, items, answers, times, item_names, *, num_answers, first_good, categories=None, profiles=None, num_values=1
 ):

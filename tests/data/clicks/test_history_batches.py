@@ -48,6 +48,30 @@ def test_gaps_leave_out_the_last_answers():
     assert seen == {(5, 7, 6), (2, 5, 6), (4, 2, 6), (1, 4, 6)}
 
 
+def test_drawn_histories_hold_all_other_known_answers():
+    data = make_data()
+    known, _ = split_by_time(data)
+    batches = HistoryBatches(data, known, 3, 7, known=known, drawn=1.0)
+    seen = {}
+    for epoch in range(60):
+        batch = batches.epoch(epoch)[0]
+        for items, answers, ages in zip(batch["item_ids"], batch["answers"], batch["ages"], strict=True):
+            assert answers[-1] == 0
+            history = zip(*(column[:-1].tolist() for column in (items, answers, ages)), strict=True)
+            seen.setdefault(int(items[-1]), set()).add(tuple(history))
+    age = {1: 2, 2: 3, 3: 3, 4: 4}  # class of a distance in hours, to both sides
+    known_answers = [(3, 1), (1, 2), (4, 1), (2, 2), (5, 1)]  # of the first user, an hour apart
+    for time, target in ((0, 3), (1, 1), (2, 4), (4, 5)):  # both users have answered item 2
+        others = [(*pair, age[abs(when - time)]) for when, pair in enumerate(known_answers) if when != time]
+        assert seen[target] == {(*others[:left_out], *others[left_out + 1 :]) for left_out in range(4)}
+    assert seen[7] == {((0, 0, 0), (0, 0, 0), (2, 2, 8))}
+    half = HistoryBatches(data, known, 3, 7, known=known, drawn=0.5)
+    causal = HistoryBatches(data, known, 3, 7, known=known)
+    pairs = [(half.epoch(i)[0]["item_ids"], causal.epoch(i)[0]["item_ids"]) for i in range(40)]
+    assert 0.3 < np.mean([(a == b).all(axis=1).mean() for a, b in pairs]) < 0.8
+    np.testing.assert_array_equal(half.epoch(3)[0]["item_ids"], half.epoch(3)[0]["item_ids"])
+
+
 def test_an_epoch_has_each_target_once():
     data = make_data()
     batches = HistoryBatches(data, np.arange(9), 3, 4, seed=5)
@@ -66,8 +90,9 @@ def test_an_epoch_has_each_target_once():
 
 
 @pytest.mark.parametrize(
-    ("targets", "length", "rows", "gap"), [([], 3, 2, 0), ([1], 0, 2, 0), ([1], 3, 0, 0), ([1], 3, 2, -1)]
+    ("targets", "length", "rows", "gap", "drawn"),
+    [([], 3, 2, 0, 0), ([1], 0, 2, 0, 0), ([1], 3, 0, 0, 0), ([1], 3, 2, -1, 0), ([1], 3, 2, 0, 1.1)],
 )
-def test_refuses_what_is_out_of_range(targets, length, rows, gap):
+def test_refuses_what_is_out_of_range(targets, length, rows, gap, drawn):
     with pytest.raises(ValueError, match="There must be targets"):
-        HistoryBatches(make_data(), np.array(targets, int), length, rows, gap=gap)
+        HistoryBatches(make_data(), np.array(targets, int), length, rows, gap=gap, drawn=drawn)

@@ -5,7 +5,13 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from keras_attention.data.clicks.interactions import generate_interactions, read_interactions, read_movielens
+from keras_attention.data.clicks.interactions import (
+    arranged,
+    generate_interactions,
+    item_vectors,
+    read_interactions,
+    read_movielens,
+)
 from keras_attention.support.errors import UserError
 
 
@@ -125,3 +131,25 @@ def test_faults_of_a_table(tmp_path, rows, message):
     path.write_text(HEADER + rows, encoding="utf-8")
     with pytest.raises(UserError, match=message):
         read_interactions(path, like=9)
+
+
+def test_vectors_of_items_are_near_for_the_same_users():
+    pairs = [(user, item) for user in range(40) for item in range(1, 13) if user % 3 == item % 3]
+    users, items = zip(*pairs, strict=True)
+    names = ["", *"ABCDEFGHIJKLM"]
+    data = arranged(users, items, [1] * len(users), range(len(users)), names, num_answers=3, first_good=2)
+    known = np.flatnonzero(data.items != 12)
+    vectors = item_vectors(data, known, 5)
+    assert (vectors.shape, vectors.dtype) == ((14, 5), "float32")
+    assert not vectors[[0, 12, 13]].any()  # padding, not known, never answered
+    np.testing.assert_allclose(np.sqrt(np.square(vectors).mean()), 0.1, rtol=1e-5)
+    dots = vectors[1:12] @ vectors[1:12].T
+    together = np.equal.outer(np.arange(11) % 3, np.arange(11) % 3)
+    assert dots[together].min() > 100 * np.abs(dots[~together]).max()
+    counted = np.zeros((40, 14))  # all singular values: the vectors give the matrix of common users, with its root
+    counted[data.users[known], data.items[known]] = 1
+    counted /= np.sqrt(counted.sum(axis=1, keepdims=True))
+    exact = item_vectors(data, known, 14).astype("float64")
+    values, axes = np.linalg.eigh(counted.T @ counted)
+    root = axes * np.sqrt(np.maximum(values, 0)) @ axes.T
+    np.testing.assert_allclose(exact @ exact.T / np.trace(exact @ exact.T), root / np.trace(root), atol=1e-5)
