@@ -51,6 +51,7 @@ class Config(RunSettings):
     intermediate_dim: int = setting(64, "inner width of the feed-forward networks")
     num_heads: int = setting(2, "number of attention heads")
     num_layers: int = setting(1, "layers of the Transformer")
+    embedding_scale: float = setting(0.1, "standard deviation of the embeddings before the training")
     dropout: float = setting(0.2, "share of units dropped")
     epochs: int = setting(6, "passes over the training answers")
     rows_per_batch: int = setting(256, "targets of a batch")
@@ -58,7 +59,7 @@ class Config(RunSettings):
     ema_decay: float | None = setting(0.99, "exponential average of the weights; none: the last weights")
 
 
-GENERATED = {"drawn": 0.0, "dropout": 0.0, "epochs": 5, "learning_rate": 5e-3}
+GENERATED = {"drawn": 0.0, "embedding_scale": 0.3, "dropout": 0.0, "epochs": 5, "learning_rate": 5e-3}
 SMOKE = {"hidden_dim": 8, "intermediate_dim": 8, "epochs": 1, "history": 5, "jit_compile": False}
 
 
@@ -105,9 +106,12 @@ def main(arguments=None):
         config.num_layers,
         sequence=config.sequence,
         dropout=config.dropout,
+        embedding_scale=config.embedding_scale,
     )
     model.build()
-    model.item_embedding.embeddings.assign(item_vectors(data, learnt, config.hidden_dim, config.seed))
+    model.item_embedding.embeddings.assign(
+        item_vectors(data, learnt, config.hidden_dim, config.embedding_scale, config.seed)
+    )
 
     steps = config.epochs * len(batches.epoch(0))
     print(f"{len(data):,} answers, {model.count_params():,} parameters, {steps:,} updates\n{session.description}")

@@ -1,5 +1,6 @@
 """A Transformer over what a user has clicked, which says whether the user will like an item (Chen et al. 2019)."""
 
+import math
 from typing import Any
 
 import keras
@@ -12,7 +13,7 @@ from keras_attention.models.shared import Quantizable, check_choices, check_head
 
 VOCABULARIES = ("num_items", "num_answers", "num_ages", "num_categories", "num_profile_values")
 SIZES = ("hidden_dim", "intermediate_dim", "num_heads", "num_layers")
-SETTINGS = (*VOCABULARIES, *SIZES, "mlp_dims", "sequence", "dropout")
+SETTINGS = (*VOCABULARIES, *SIZES, "mlp_dims", "sequence", "dropout", "embedding_scale")
 CHOICES = {"sequence": ("transformer", "mean", "none")}
 LEAK = 0.01  # slope of LeakyReLU below 0
 
@@ -47,6 +48,7 @@ class BehaviorSequenceTransformer(Quantizable):
         mlp_dims: tuple of int > 0, widths of the layers before the logits.
         sequence: "transformer", "mean" or "none": how the history is read.
         dropout: float in [0, 1), on vectors, attention weights, outputs of sub-layers and within the MLP.
+        embedding_scale: float > 0, standard deviation of the embeddings before the training.
 
     Call arguments:
         inputs: dict of int tensors: `item_ids`, `answers` and `ages` (B, L), `categories` (B, L, C) and `profile`
@@ -86,6 +88,7 @@ class BehaviorSequenceTransformer(Quantizable):
         mlp_dims: tuple[int, ...] | list[int] = (128, 64),
         sequence: str = "transformer",
         dropout: float = 0.0,
+        embedding_scale: float = 0.1,
         **kwargs: Any,
     ):
         super().__init__(**kwargs)
@@ -95,7 +98,7 @@ class BehaviorSequenceTransformer(Quantizable):
         for name, value in self.settings.items():
             setattr(self, name, value)
         options = {"dtype": self.dtype_policy}
-        start = keras.initializers.RandomNormal(stddev=0.05)
+        start = keras.initializers.RandomNormal(stddev=embedding_scale)
         vocabularies = dict(zip(("item", "answer", "age", "category", "profile"), VOCABULARIES, strict=True))
         for part, size in vocabularies.items():
             embedding = keras.layers.Embedding(self.settings[size], hidden_dim, start, name=f"{part}s", **options)
@@ -171,6 +174,10 @@ def check_settings(settings):
     check_choices(settings, CHOICES)
     check_heads(settings)
     check_rates(settings, "dropout")
+    if not 0 < settings["embedding_scale"] < math.inf:
+        raise ValueError(
+            f"`embedding_scale` must be a positive number. Received: embedding_scale={settings['embedding_scale']}"
+        )
 
 
 def _mean(vectors, ids):

@@ -133,6 +133,7 @@ def test_is_saved_and_loaded(tmp_path):
         ({"hidden_dim": 0}, "hidden_dim=0"),
         ({"sequence": "sum"}, "sequence=sum"),
         ({"dropout": 1.0}, "dropout=1.0"),
+        ({"embedding_scale": 0.0}, "embedding_scale=0.0"),
     ],
 )
 def test_refuses_what_is_out_of_range(settings, message):

@@ -60,7 +60,7 @@ class Interactions:
         return self.answers >= self.first_good
 
 
-def item_vectors(data: Interactions, known: np.ndarray, width: int, seed: int = 0, scale: float = 0.1) -> np.ndarray:
+def item_vectors(data: Interactions, known: np.ndarray, width: int, scale: float = 0.1, seed: int = 0) -> np.ndarray:
     """Vectors of the items from who answered them, whatever the answers: near each other for the same users.
 
         R_ui = 1 / sqrt(items of u) if u answered i, else 0        R ~ U S V'        vector_i = sqrt(S) V_i
@@ -69,8 +69,8 @@ def item_vectors(data: Interactions, known: np.ndarray, width: int, seed: int = 
         data: Interactions.
         known: int array, positions of the interactions that may be used.
         width: int > 0 (D).
-        seed: int >= 0, of the randomized decomposition.
         scale: float > 0, root mean square of all values.
+        seed: int >= 0, of the randomized decomposition.
 
     Returns:
         float32 array (items + 1, D), 0 for padding and items without an answer. With fewer than D users or items, the
