@@ -963,7 +963,7 @@ def test_recommendations_of_a_table(run, tmp_path):
 def test_generated_clicks_are_learned_best_with_the_history(run, tmp_path):
     results = {}
     for sequence in ("none", "transformer"):
-        flags = [f"--sequence={sequence}", f"--out={sequence}", "--epochs=3", "--choose"]
+        flags = [f"--sequence={sequence}", f"--out={sequence}", "--choose"]
         assert run(RECOMMEND, *flags)[0] == 0
         report = json.loads((tmp_path / sequence / "report.json").read_text(encoding="utf-8"))
         results[sequence] = report["auc"][f"network, sequence {sequence}"]
