@@ -41,7 +41,7 @@ class HistoryBatches:
         gap: int >= 0. In each epoch, up to this many interactions before a target are left out of its history, as in
             a test whose last answers are unknown.
         drawn: float in [0, 1], share of the targets of `epoch` whose history is drawn at random from all known
-            interactions of the user, also later ones.
+            interactions of the user with other items, also later ones.
         shuffle: bool. Whether the targets are in a random order.
 
     Raises:
@@ -85,12 +85,12 @@ class HistoryBatches:
         return np.where(history >= starts[:, None], history, -1)
 
     def _anywhere(self, targets, generator):
-        """The positions (B, L - 1) of random known interactions of each target's user, in their order, -1 first."""
+        """The positions (B, L - 1) of random known interactions with other items, in their order, -1 first."""
         history = np.full((len(targets), self.length), -1)
         for row, target in zip(history, targets, strict=True):
             user = self.data.users[target]
             known = np.arange(self._starts[user], self._ends[user])
-            known = known[known != target]
+            known = known[self.data.items[known] != self.data.items[target]]
             chosen = np.sort(known[random_order(generator, len(known))[: self.length]])
             row[len(row) - len(chosen) :] = chosen
         return history

@@ -72,6 +72,13 @@ def test_drawn_histories_hold_all_other_known_answers():
     np.testing.assert_array_equal(half.epoch(3)[0]["item_ids"], half.epoch(3)[0]["item_ids"])
 
 
+def test_drawn_histories_do_not_tell_a_later_answer_to_the_same_item():
+    data = arranged([0] * 3, [1, 2, 1], [1, 1, 2], [0, 1, 2], ["", "A", "B"], num_answers=3, first_good=2)
+    batches = HistoryBatches(data, np.arange(3), 2, 3, known=np.arange(3), drawn=1.0)
+    histories = {tuple(row) for epoch in range(9) for row in batches.epoch(epoch)[0]["item_ids"].tolist()}
+    assert histories == {(0, 2, 1), (1, 1, 2)}
+
+
 def test_an_epoch_has_each_target_once():
     data = make_data()
     batches = HistoryBatches(data, np.arange(9), 3, 4, seed=5)
