@@ -79,8 +79,9 @@ class HistoryBatches:
 
     def _before(self, targets, gaps):
         """The positions (B, L - 1) of the last interactions before each target; -1 where there are none."""
-        starts = self._starts[self.data.users[targets]]
-        last = np.maximum(np.minimum(targets, self._ends[self.data.users[targets]]) - gaps, starts)  # (B,), exclusive
+        users = self.data.users[targets]
+        starts = self._starts[users]
+        last = np.maximum(np.minimum(targets, self._ends[users]) - gaps, starts)  # (B,), exclusive
         history = last[:, None] + np.arange(-self.length, 0)
         return np.where(history >= starts[:, None], history, -1)
 
