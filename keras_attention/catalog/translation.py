@@ -1,6 +1,6 @@
 """Translation: encoder-decoders that read one text and write another."""
 
-from keras_attention.catalog.common import LANGUAGE, VOCABULARY, layer_parts
+from keras_attention.catalog.common import LANGUAGE, LOW_SCORE, LOW_SCORE_DEFAULTS, VOCABULARY, layer_parts
 from keras_attention.zoo.decoding_settings import DECODING, DECODING_DEFAULTS, alignment_heads_of
 from keras_attention.zoo.schema import (
     OBJECT,
@@ -12,7 +12,6 @@ from keras_attention.zoo.schema import (
     check_value,
     choice,
     number,
-    optional,
     register,
     whole,
 )
@@ -40,10 +39,10 @@ TRANSLATION = Task(
         "decoding": OBJECT,
         "source_language": LANGUAGE,
         "target_language": LANGUAGE,
-        "low_score_threshold": optional(number(-100, 0)),
+        **LOW_SCORE,
         "alignment_heads": ("a list", lambda value: value is None or isinstance(value, list)),
     },
-    defaults={"low_score_threshold": None, "alignment_heads": None},
+    defaults={**LOW_SCORE_DEFAULTS, "alignment_heads": None},
     title=_languages,
     reads=lambda config: f"From {_languages(config)}",
     check=_check_translator,

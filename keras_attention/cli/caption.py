@@ -12,6 +12,8 @@ from keras_attention.support.errors import UserError
 from keras_attention.zoo.registry import open_entry
 
 MOST_DRAWN = 100  # inputs whose attention is drawn
+MOST_NOTES = 10  # messages about single files
+DOUBT = "low score, the model is not sure of its answer; the file may be unlike all that it was trained on."
 
 
 class Written(NamedTuple):
@@ -52,7 +54,7 @@ def _write(arguments, written):
         if arguments.attention and job.total > MOST_DRAWN:
             raise UserError(f"--attention draws at most {MOST_DRAWN} {written.plural}. Found: {job.total:,}")
         model, job.unit = load(entry, written.task), written.plural
-        shown = []
+        shown, doubts = [], 0
         for window in job.windows():
             hypotheses = model.hypotheses(window.texts, n_best=arguments.n_best, progress=window.progress, **search)
             lines = [_line(name, best, arguments, written) for name, best in zip(window.texts, hypotheses, strict=True)]
@@ -60,7 +62,15 @@ def _write(arguments, written):
                 shown += [
                     written.view(model, name, best[0]) for name, best in zip(window.texts, hypotheses, strict=True)
                 ]
-            job.write(lines, [False] * len(hypotheses))
+            doubted = [name for name, (best, *_) in zip(window.texts, hypotheses, strict=True) if best.low_score]
+            notes = [f"{name}: {DOUBT}" for name in doubted[: max(0, MOST_NOTES - doubts)]]
+            doubts += len(doubted)
+            job.write(lines, [False] * len(hypotheses), notes)
+    if doubts > MOST_NOTES:
+        print(
+            f"keras-attention: {doubts:,} of {job.answered:,} {written.plural} have a low score. --json marks each.",
+            file=sys.stderr,
+        )
     for place, view in zip(_names(arguments.attention, len(shown)), shown, strict=True):
         view.save(place)
         print(f"keras-attention: {place}: where each word looks", file=sys.stderr)

@@ -1,6 +1,7 @@
 """Scores of captions and transcripts: whether they are right, and whether words look at what they name."""
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -14,6 +15,26 @@ def exact_captions(captions: Sequence[str], references: Sequence[Sequence[str]])
         references: list of N sequences of str.
     """
     return 100 * float(np.mean([str(one) in right for one, right in zip(captions, references, strict=True)]))
+
+
+DOUBTED = 0.05  # share of the answers to inputs of the intended kind that may be doubted
+FEWEST = 20  # inputs for a threshold
+
+
+def low_score_threshold(answers: Sequence[Any], share: float = DOUBTED) -> float | None:
+    """The mean log probability per token below which answers are doubted.
+
+    Args:
+        answers: list of str with `mean_log_prob`, the best answers to inputs of the intended kind that were not used in
+            training.
+        share: float in (0, 1), the share of them that may be doubted.
+
+    Returns:
+        float <= 0, with four decimals, or None for fewer than `FEWEST` answers.
+    """
+    if len(answers) < FEWEST:
+        return None
+    return round(float(np.quantile([one.mean_log_prob for one in answers], share)), 4)
 
 
 def pointing(

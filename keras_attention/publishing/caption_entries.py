@@ -8,13 +8,13 @@ import numpy as np
 from keras_attention.data.images.caption_data import CaptionData, CaptionedPicture
 from keras_attention.data.images.digit_canvases import LARGEST, SIDE, SMALLEST
 from keras_attention.data.images.image_batches import MEAN, STD
-from keras_attention.evaluation.caption_scores import exact_captions, pointing
+from keras_attention.evaluation.caption_scores import DOUBTED, exact_captions, low_score_threshold, pointing
 from keras_attention.evaluation.translation_scores import bleu_tradition_b
 from keras_attention.inputs.image import STRETCH, ImageInput
 from keras_attention.pipelines.media.captioner import Captioner
 from keras_attention.zoo.entry_io import write_entry
 
-TEST_PICTURES = 2_000
+TEST_PICTURES, CHECKED_PICTURES = 2_000, 500
 EXAMPLES = 8
 OF_CANVASES = [
     "The model knows two white digits on a black canvas, of which one is clearly above or left of the other, and "
@@ -79,6 +79,8 @@ def write_captioner(folder, captioner, data: CaptionData, *, settings, result, f
     """
     for weight in captioner.model.weights:  # as they are stored, so that scores and examples are those of the entry
         weight.assign(np.asarray(weight).astype("float16").astype("float32"))
+    checked = data.validation(CHECKED_PICTURES)
+    captioner.low_score_threshold = low_score_threshold(captioner.caption([one.picture for one in checked]))
     held = data.test(TEST_PICTURES)
     measured = caption_scores(captioner, held)
     name = f"{len(held):,} {data.tested_on}"
@@ -99,6 +101,12 @@ def write_captioner(folder, captioner, data: CaptionData, *, settings, result, f
             {"set": name, "metric": SIGNATURES[metric][0], "value": value, "signature": SIGNATURES[metric][1]}
             for metric, value in measured.items()
         ],
+        "low_score": {
+            "set": "the validation",
+            "sentences": len(checked),
+            "inputs": "canvases" if held[0].boxes else "pictures",
+            "share": DOUBTED,
+        },
         "pictures": [picture],
         "limits": [*(OF_CANVASES if held[0].boxes else OF_PICTURES), CELLS],
         "examples": captioner.examples(),

@@ -5,11 +5,18 @@ from typing import Any
 import numpy as np
 
 from keras_attention.data.sounds.spoken_strings import TEST, SpeechData, Spoken, SpokenString, joined
-from keras_attention.evaluation.caption_scores import exact_captions, within_words, word_error_rate
+from keras_attention.evaluation.caption_scores import (
+    DOUBTED,
+    exact_captions,
+    low_score_threshold,
+    within_words,
+    word_error_rate,
+)
 from keras_attention.pipelines.media.transcriber import Transcriber
 from keras_attention.zoo.entry_io import write_entry
 
 EXAMPLES = 6
+CHECKED_STRINGS = 150  # of each length
 MOST_WORDS = 200  # of a transcript
 LIMITS = [
     "The model knows the words of its training, one after the other, and writes any sound as if it were such a string.",
@@ -70,6 +77,10 @@ def write_transcriber(folder, transcriber, data: SpeechData, *, settings, result
         weight.assign(np.asarray(weight).astype("float16").astype("float32"))
     count, rate, most = settings["test_strings"], transcriber.kind.rate, settings["most_words"]
     lengths = (1, most), (most + 1, 2 * most)  # as in the training, and longer
+    some = min(count, CHECKED_STRINGS)
+    checked = [one for words in lengths for one in spoken_strings(data.validation, some, 4, rate, words)]
+    answers = transcriber.transcribe([(one.waveform, rate) for one in checked])
+    transcriber.low_score_threshold = low_score_threshold(answers)
     scores = {
         words: transcription_scores(transcriber, spoken_strings(data.test, count, 2, rate, words)) for words in lengths
     }
@@ -97,6 +108,12 @@ def write_transcriber(folder, transcriber, data: SpeechData, *, settings, result
             for words, by_metric in scores.items()
             for metric, value in by_metric.items()
         ],
+        "low_score": {
+            "set": f"1 to {2 * most} words of the validation",
+            "sentences": len(checked),
+            "inputs": "strings",
+            "share": DOUBTED,
+        },
         "pictures": [picture],
         "limits": [
             _limit_of_length(most, transcriber.kind.part_seconds),

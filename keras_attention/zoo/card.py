@@ -38,9 +38,9 @@ def card_text(name, config, metrics):
         config: dict, the entry's configuration.
         metrics: dict with at least the keys of `REQUIRED`. Optional: "tables", a list of {"title": str, "columns":
             list of str, "rows": list of lists} and "pictures", a list of {"file": str, "caption": str}; "low_score",
-            {"set": str, "sentences": int, "share": float}, the sentences on which a `low_score_threshold` was chosen
-            and the share of them below it; those of `OPTIONAL`. Other keys, such as "training" with the recipe's
-            settings, stay in metrics.json and are not shown.
+            {"set": str, "sentences": int, "share": float, "inputs": str}, on how many of which inputs ("sentences" if
+            missing) a `low_score_threshold` was chosen, and the share of them below it; those of `OPTIONAL`. Other
+            keys, such as "training" with the recipe's settings, stay in metrics.json and are not shown.
 
     Returns:
         str, Markdown.
@@ -102,8 +102,8 @@ def _low_score(config, metrics):
         return []
     return [
         f"An answer is marked as `low_score` if the mean log probability of its tokens is below {threshold:.3f} "
-        f"(`low_score_threshold`). {rule['share']:.1%} of the {rule['sentences']:,} sentences of {rule['set']} are "
-        "below."
+        f"(`low_score_threshold`). {rule['share']:.1%} of the {rule['sentences']:,} {rule.get('inputs', 'sentences')} "
+        f"of {rule['set']} are below."
     ]
 
 
@@ -148,7 +148,7 @@ _VALUES = {
     "parameters": whole(0, 1 << 40),
 }
 _SCORE = {"set": _TEXT, "metric": _TEXT, "value": number(-1e300, 1e300), "signature": _TEXT}
-_LOW_SCORE = {"set": _TEXT, "sentences": whole(0, 1 << 40), "share": number(0, 1)}
+_LOW_SCORE = {"set": _TEXT, "sentences": whole(0, 1 << 40), "share": number(0, 1), "inputs": _TEXT}
 
 
 def check_metrics(metrics, where):
@@ -172,7 +172,7 @@ def check_metrics(metrics, where):
     for name in OPTIONAL.keys() & metrics.keys():
         check_value(name, metrics[name], _TEXT, where)
     if "low_score" in metrics:
-        check_fields(metrics["low_score"], _LOW_SCORE, tuple(_LOW_SCORE), f"{where}, low_score")
+        check_fields(metrics["low_score"], _LOW_SCORE, tuple(set(_LOW_SCORE) - {"inputs"}), f"{where}, low_score")
     scores = metrics["scores"]
     if not isinstance(scores, list) or not all(
         isinstance(score, dict) and set(score) == set(_SCORE) for score in scores

@@ -6,6 +6,7 @@ import pytest
 from keras_attention.evaluation.caption_scores import (
     edit_distance,
     exact_captions,
+    low_score_threshold,
     pointing,
     within_words,
     word_error_rate,
@@ -14,6 +15,19 @@ from keras_attention.evaluation.caption_scores import (
 
 def test_exact_captions():
     assert exact_captions(["a b", "a", "b", "c d"], [("a b",), ("b",), ("c", "b"), ("c",)]) == 50
+
+
+class Answer(str):
+    mean_log_prob = 0.0
+
+
+def test_the_threshold_of_doubt():
+    answers = [Answer() for _ in range(21)]
+    for number, one in enumerate(answers):
+        one.mean_log_prob = -number / 10
+    assert low_score_threshold(answers) == -1.9  # one of 21 is below
+    assert low_score_threshold(answers, 0.5) == -1.0
+    assert low_score_threshold(answers[:19]) is None
 
 
 def test_pointing():

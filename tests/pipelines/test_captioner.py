@@ -99,6 +99,30 @@ def test_a_search_takes_its_memory_from_the_budget_of_the_server(monkeypatch):
     assert (in_use, budget.in_use) == ([cache_bytes(captioner.model, 5, 12 + 1)], 0)
 
 
+@pytest.mark.slow
+def test_answers_below_the_threshold_are_doubted(run, captioner, pictures, tmp_path):
+    means = sorted(one.mean_log_prob for one in captioner.caption(pictures))
+    threshold = (means[1] + means[2]) / 2
+    entry = captioner.save(tmp_path / "doubting", low_score_threshold=threshold)
+    doubting = ka.load(entry.folder)
+    answers = doubting.caption(pictures)
+    low = [one.mean_log_prob < threshold for one in answers]
+    assert sum(low) == 2
+    assert [one.low_score for one in answers] == low
+    assert [one.low_score for one in pickle.loads(pickle.dumps(answers))] == low
+    assert not any(one.low_score for one in captioner.caption(pictures))
+    images = [base64.b64encode(Path(path).read_bytes()).decode() for path in pictures]
+    assert [one["captions"][0]["low_score"] for one in doubting.reply(images=images)] == low
+    code, out, err = run("caption", "--model", entry.folder, *pictures)
+    assert (code, out, err.count("\n")) == (0, "".join(f"{one}\n" for one in answers), 2)
+    for path, is_low in zip(pictures, low, strict=True):
+        assert (f"{path}: low score, the model is not sure" in err) == is_low
+    code, out, err = run("caption", "--model", entry.folder, "--json", *pictures * 6)
+    assert [json.loads(line)["captions"][0]["low_score"] for line in out.splitlines()] == low * 6
+    assert err.count("low score, the model") == 10
+    assert "12 of 30 pictures have a low score" in err
+
+
 def test_points_are_the_middles_of_the_cells_with_the_largest_weights():
     attention = np.zeros((2, 3, 4), "float32")
     attention[0, 2, 1] = attention[1, 0, 3] = 1
@@ -139,6 +163,7 @@ def test_its_entry_reproduces_its_examples(saved, captioner, tmp_path):
         ({"decoding": {"beam_size": 1000}}, "beam_size must be an integer from 1 to 64"),
         ({"decoding": {"coverage_penalty": 1.0}}, "unknown key 'coverage_penalty'"),
         ({"language": "a\nb"}, "language must be"),
+        ({"low_score_threshold": 0.5}, "low_score_threshold must be"),
     ],
 )
 def test_its_config_is_as_strict_as_any(tmp_path, changes, message):
@@ -249,8 +274,9 @@ def test_other_commands_refuse_it_in_one_line(run, pictures, tmp_path):
     assert (code, err.count("\n")) == (2, 1)
     assert "cannot be exported" in err
     code, _, err = run("caption", pictures[0])
-    assert (code, err.count("\n")) == (0, 1)
+    assert (code, err.count("\n")) == (0, 2)
     assert "captioner_digits_soft answers" in err
+    assert f"{pictures[0]}: low score" in err  # blocks are no digits
     assert "caption" in run("zoo", "show", "tiny_captions")[1]
 
 

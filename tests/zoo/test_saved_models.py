@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from sklearn.datasets import load_sample_image
 
 import keras_attention as ka
 from keras_attention.data.dates import generate_dates, generate_non_dates
@@ -86,6 +87,21 @@ def test_every_translator_has_a_threshold_for_doubt():
         if name != DATES:
             assert entry(name).metrics["low_score"]["share"] == 0.05
             assert f"is below {threshold:.3f} (`low_score_threshold`)" in entry(name).card
+
+
+@pytest.mark.slow
+def test_other_pictures_and_sounds_are_doubted():
+    generator = np.random.default_rng(7)
+    stripes = np.tile(np.arange(0, 256, 4, "uint8")[:, None, None], (1, 64, 3))
+    photo = load_sample_image("flower.jpg")
+    for name in ("captioner_digits_soft", "captioner_digits_hard"):
+        others = load(name).caption([photo[:300, :300], photo[100:250, 200:350], stripes])
+        assert [one.low_score for one in others] == [True] * 3
+        files = sorted((SAVED_MODELS / name).glob("example_*.png"))
+        assert sum(one.low_score for one in load(name).caption(list(map(str, files)))) <= 1
+    hiss = (generator.normal(size=16_000).astype("float32") / 10, 8_000)
+    tone = (np.sin(np.arange(16_000) * 0.35).astype("float32") / 3, 8_000)
+    assert all(one.low_score for one in load("speech_digits").transcribe([hiss, tone]) if one)
 
 
 @pytest.mark.slow

@@ -6,7 +6,7 @@ import numpy as np
 
 from keras_attention.inputs import Field
 from keras_attention.inputs.given_texts import Progress
-from keras_attention.pipelines.media.text_from_file import TextFromFile
+from keras_attention.pipelines.media.text_from_file import TextFromFile, WrittenAnswer
 from keras_attention.tokenizers.special_tokens import END_ID
 
 if TYPE_CHECKING:  # it imports Matplotlib, which answers do not need
@@ -15,33 +15,33 @@ if TYPE_CHECKING:  # it imports Matplotlib, which answers do not need
 WORD_START = "▁"  # before the first piece of a word
 
 
-class Caption(str):
+class Caption(WrittenAnswer):
     """One answer: a str, the caption, that also says how it was found.
 
     Attributes:
-        score: float by which the search ranks captions.
-        log_prob: float, summed natural log probability of the tokens.
-        token_ids: tuple of int, the ids of the tokens; the last is END unless the maximum length was reached.
-        words: list of W str, the words of the caption.
+        score, log_prob, token_ids, words, low_score: see `WrittenAnswer`.
         attention: float32 array (W, rows, columns), the attention weights over the picture for each word, each summing
             to 1; mean over the tokens of the word. The picture is divided into rows x columns cells.
     """
 
-    score: float
-    log_prob: float
-    token_ids: tuple[int, ...]
-    words: list[str]
-    attention: np.ndarray
-
-    def __new__(cls, text="", score=0.0, log_prob=0.0, token_ids=(), words=(), attention=None):
+    def __new__(cls, text="", score=0.0, log_prob=0.0, token_ids=(), words=(), attention=None, low_score=False):
         caption = super().__new__(cls, text)
         caption.score, caption.log_prob = score, log_prob
         caption.token_ids, caption.words = tuple(token_ids), list(words)
         caption.attention = np.zeros((0, 1, 1), "float32") if attention is None else attention
+        caption.low_score = low_score
         return caption
 
     def __reduce__(self):
-        return type(self), (str(self), self.score, self.log_prob, self.token_ids, self.words, self.attention)
+        return type(self), (
+            str(self),
+            self.score,
+            self.log_prob,
+            self.token_ids,
+            self.words,
+            self.attention,
+            self.low_score,
+        )
 
     @property
     def points(self) -> list[tuple[float, float]]:
@@ -57,6 +57,7 @@ class Caption(str):
             "text": str(self),
             "score": self.score,
             "log_prob": self.log_prob,
+            "low_score": self.low_score,
             "words": self.words,
             "points": [list(point) for point in self.points],
             "attention": weights,
@@ -82,6 +83,7 @@ class Captioner(TextFromFile):
                     "text": Field(str),
                     "score": Field(float, "What the search maximizes: length-normalized log probability."),
                     "log_prob": Field(float, "Summed natural log probability of the tokens."),
+                    "low_score": Field(bool, "True if the answer may be wrong, or the file is of another kind."),
                     "words": Field(list[str]),
                     "points": Field(
                         list[list[float]], "Where each word looks most: x and y as shares of width and height."

@@ -24,6 +24,32 @@ from keras_attention.zoo.decoding_settings import (
 from keras_attention.zoo.schema import architecture_of
 
 
+class WrittenAnswer(str):
+    """One answer about a file: a str that also says how it was found.
+
+    Attributes:
+        score: float by which the search ranks answers.
+        log_prob: float, summed natural log probability of the tokens.
+        token_ids: tuple of int, the ids of the tokens; the last is END unless the maximum length was reached.
+        words: list of W str, the words of the answer.
+        attention: float32 array (W, ...), the attention weights of each word, which sum to 1.
+        low_score: bool, whether `mean_log_prob` is below the model's threshold: the answer may be wrong, or the file
+            unlike those of the training.
+    """
+
+    score: float
+    log_prob: float
+    token_ids: tuple[int, ...]
+    words: list[str]
+    attention: np.ndarray
+    low_score: bool
+
+    @property
+    def mean_log_prob(self) -> float:
+        """Natural log probability per token."""
+        return self.log_prob / max(1, len(self.token_ids))
+
+
 class TextFromFile(FilePipeline):
     """A pipeline whose network reads a file and writes a text with beam search.
 
@@ -34,6 +60,8 @@ class TextFromFile(FilePipeline):
         decoding: dict or None, defaults of the search, see `zoo.decoding_settings.CAPTION_DECODING`.
         language: str, of the texts.
         samples: sequence of inputs. Their texts become the examples of the card, and they become files of the entry.
+        low_score_threshold: float <= 0 or None. Answers with a lower mean log probability per token have `low_score`
+            set.
     """
 
     has_attention = True
@@ -46,15 +74,17 @@ class TextFromFile(FilePipeline):
         decoding: dict[str, Any] | None = None,
         language: str = "en",
         samples: Sequence = (),
+        low_score_threshold: float | None = None,
     ):
         self._weights = PreparedWeights(model)
         self.tokenizer, self.kind, self.language = tokenizer, kind, language
         self.decoding = {**CAPTION_DECODING_DEFAULTS, **(decoding or {})}
         self._samples = [kind.read(sample) for sample in samples]
+        self.low_score_threshold = low_score_threshold
         self.compiled = CompiledSearch(self._weights, source="values")
 
     @abc.abstractmethod
-    def answer_of(self, hypotheses: Hypotheses, weights: np.ndarray, i: int, j: int, frames: int) -> str:
+    def answer_of(self, hypotheses: Hypotheses, weights: np.ndarray, i: int, j: int, frames: int) -> WrittenAnswer:
         """The answer of hypothesis j of input i, a str with more attributes.
 
         Args:
@@ -81,7 +111,8 @@ class TextFromFile(FilePipeline):
     def from_parts(cls, model, tokenizers, config):
         task = architecture_of({"architecture": type(model).__name__}).task
         kind = task.input({**config, "model": model.get_config()})
-        return cls(model, tokenizers["text"], kind, config["decoding"], config["language"])
+        threshold = config["low_score_threshold"]
+        return cls(model, tokenizers["text"], kind, config["decoding"], config["language"], (), threshold)
 
     @classmethod
     def from_loaded(cls, loaded):
@@ -90,7 +121,8 @@ class TextFromFile(FilePipeline):
         return pipeline
 
     def config_keys(self):
-        return {"decoding": self.decoding, "language": self.language, self.kind.name: self.kind.config_keys()}
+        keys = {"decoding": self.decoding, "low_score_threshold": self.low_score_threshold, "language": self.language}
+        return {**keys, self.kind.name: self.kind.config_keys()}
 
     @property
     def model(self) -> Any:
@@ -145,6 +177,9 @@ class TextFromFile(FilePipeline):
             answers += [self.joined([(start, next(found)) for start, _ in some], n_best) for some in parts]
             if progress:
                 progress(len(answers), len(items))
+        lowest = -np.inf if self.low_score_threshold is None else self.low_score_threshold
+        for answer in (one for some in answers for one in some):
+            answer.low_score = answer.mean_log_prob < lowest
         return answers
 
     def _search(self, values, n_best, settings):

@@ -6,7 +6,7 @@ import numpy as np
 
 from keras_attention.inputs import Field
 from keras_attention.inputs.given_texts import Progress
-from keras_attention.pipelines.media.text_from_file import TextFromFile
+from keras_attention.pipelines.media.text_from_file import TextFromFile, WrittenAnswer
 from keras_attention.tokenizers.special_tokens import END_ID
 
 if TYPE_CHECKING:  # it imports Matplotlib, which answers do not need
@@ -16,36 +16,32 @@ if TYPE_CHECKING:  # it imports Matplotlib, which answers do not need
 SHORTEST_WORD = 0.1  # seconds
 
 
-class Transcript(str):
+class Transcript(WrittenAnswer):
     """One answer: a str, what is said, that also says how it was found.
 
     Attributes:
-        score: float by which the search ranks transcripts; of a recording that was read in parts, their sum.
-        log_prob: float, summed natural log probability of the tokens.
-        token_ids: tuple of int, the ids of the tokens; the last is END unless the maximum length was reached, in the
-            last part.
+        score, log_prob, token_ids, low_score: see `WrittenAnswer`; of a recording that was read in parts, sums over all
+            parts, and the tokens of all, with END at the end of the last one only.
         words: list of W str, one for each token of the text.
         attention: float32 array (W, S), the attention weights of each word over S cells of equal length; each row sums
             to 1.
         cell: float, seconds of a cell.
     """
 
-    score: float
-    log_prob: float
-    token_ids: tuple[int, ...]
-    words: list[str]
-    attention: np.ndarray
     cell: float
 
-    def __new__(cls, text="", score=0.0, log_prob=0.0, token_ids=(), words=(), attention=None, cell=0.0):
+    def __new__(
+        cls, text="", score=0.0, log_prob=0.0, token_ids=(), words=(), attention=None, cell=0.0, low_score=False
+    ):
         transcript = super().__new__(cls, text)
         transcript.score, transcript.log_prob, transcript.cell = score, log_prob, cell
         transcript.token_ids, transcript.words = tuple(token_ids), list(words)
         transcript.attention = np.zeros((0, 1), "float32") if attention is None else attention
+        transcript.low_score = low_score
         return transcript
 
     def __reduce__(self):
-        fields = self.score, self.log_prob, self.token_ids, self.words, self.attention, self.cell
+        fields = self.score, self.log_prob, self.token_ids, self.words, self.attention, self.cell, self.low_score
         return type(self), (str(self), *fields)
 
     def followed_by(self, later: "Transcript", cells: int) -> "Transcript":
@@ -70,6 +66,7 @@ class Transcript(str):
             "text": str(self),
             "score": self.score,
             "log_prob": self.log_prob,
+            "low_score": self.low_score,
             "words": self.words,
             "times": [round(time, 3) for time in self.times],
             "attention": weights,
@@ -95,6 +92,7 @@ class Transcriber(TextFromFile):
                     "text": Field(str),
                     "score": Field(float, "What the search maximizes: length-normalized log probability."),
                     "log_prob": Field(float, "Summed natural log probability of the tokens."),
+                    "low_score": Field(bool, "True if the answer may be wrong, or the file is of another kind."),
                     "words": Field(list[str]),
                     "times": Field(list[float], "Seconds from the start at which the network looks for each word."),
                     "attention": Field(

@@ -62,7 +62,7 @@ async function askNeighbours(signal) {
 async function askAboutFile(field, signal) {
   const texts = (await askOne({ n_best: Math.min(3, model.beam_size), attention: true }, signal))[field];
   const rows = texts.map((one) => ({ text: one.text || "(nothing)", score: one.score.toFixed(2), share: 0 }));
-  return { rows, notes: [], look: texts[0] };
+  return { rows, notes: notes({}, texts[0].low_score ? "low score" : null), look: texts[0] };
 }
 async function askFields(signal) {
   const answer = await askOne({}, signal);
