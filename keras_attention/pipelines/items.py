@@ -7,6 +7,7 @@ from bisect import bisect_left, bisect_right
 from collections import Counter
 from typing import NamedTuple
 
+from keras_attention.pipelines.search import abbreviations
 from keras_attention.pipelines.search.amounts import (
     AMOUNT,
     AMOUNT_IN_WORDS,
@@ -108,7 +109,8 @@ class Guard(NamedTuple):
 
     Attributes:
         sentence: str.
-        plain: str, the sentence without tags and emoji, which is what the model reads. "€20/month" is "€20 per month".
+        plain: str, the sentence without tags and emoji, which is what the model reads. "€20/month" is "€20 per month",
+            and "e.g." is "for example".
         marks: list of Mark, the tags and emoji.
         names: re.Pattern of names that stay as they are, or None.
         languages: pair of str or None, the codes of source and target, such as "de".
@@ -124,9 +126,9 @@ class Guard(NamedTuple):
         """The text for a search, and the stand-ins in it.
 
         Args:
-            attempt: int >= 0. In the first, only addresses, placeholders, words behind # and names with a title have
-                stand-ins; later, given names, days, months, places, numbers and amounts such as €20 have, too, and from
-                the third attempt on amounts with a word, such as 20 euros.
+            attempt: int >= 0. In the first, only addresses, placeholders, words behind #, "no. 5" and names with a
+                title have stand-ins; later, given names, days, months, places, numbers and amounts such as €20 have,
+                too, and from the third attempt on amounts with a word, such as 20 euros.
 
         Returns:
             Mask, or None if there are more items than stand-ins.
@@ -149,7 +151,7 @@ class Guard(NamedTuple):
                 return match[0]  # a tag within
             if match["titled"] and not is_title(self.plain, match.start(), self.languages[0]):
                 return match[0]
-            if attempt == 0 and not (match["name"] or match["titled"]):
+            if attempt == 0 and not (match["name"] or match["numbered"] or match["titled"]):
                 return match[0]
             if match["titled"]:
                 item, choices = in_answers(match[0], *self.languages), stand_ins(match[0], self.languages[0])
@@ -157,6 +159,9 @@ class Guard(NamedTuple):
                 item, choices = other_calendar_words(day, *self.languages)
             elif place:
                 item, choices = other_places(place, *self.languages)
+            elif match["numbered"]:
+                item = abbreviations.numbered_in_answers(match[0], self.languages[1])
+                choices = abbreviations.STAND_INS
             else:
                 item = amount_in_answers(match[0], *self.languages) if match.groupdict().get("amount") else match[0]
                 is_number = not match["given"] and (not match["name"] or re.match(r"#\d", match["name"]))
@@ -190,6 +195,7 @@ class Guard(NamedTuple):
             )
         ]
         for (start, end), item in sorted(places, reverse=True):
+            item = item if answer[:start].strip() else abbreviations.at_the_beginning(item)
             answer = placed(answer, start, end, item, self.languages[1])
         return answer
 
@@ -224,16 +230,21 @@ def separated(text):
 def guard(sentence, names=None, languages=(None, None)):
     """The Guard of a sentence (str), of which further names (re.Pattern) stay; None if it has no items."""
     plain, marks = without_marks(sentence)
-    if not marks and not _name_or_number(names, language_of_people(*languages)).search(plain):
+    words = [*_per_words(plain, languages[0]), *abbreviations.expansions(plain, *languages)]
+    if not marks and not words and not _name_or_number(names, language_of_people(*languages)).search(plain):
         return None
-    return Guard(sentence, *_with_per_words(plain, marks, languages[0]), names, languages)
+    return Guard(sentence, *_with_words(plain, marks, words), names, languages)
 
 
-def _with_per_words(plain, marks, language):
-    """A text and its marks with a word for the slashes behind amounts, whose next word models did not translate."""
+def _per_words(plain, language):
+    """Words for the slashes behind amounts, whose next word models did not translate: list of (start, end, word)."""
     matches = NAME_OR_SLASH.finditer(plain) if language in PER_WORDS else ()
-    for start, end in reversed([match.span("slash") for match in matches if match["slash"]]):
-        word = f" {PER_WORDS[language]} "
+    return [(*match.span("slash"), f" {PER_WORDS[language]} ") for match in matches if match["slash"]]
+
+
+def _with_words(plain, marks, words):
+    """A text and its marks with words in place of its signs; `words`: list of (start, end, word)."""
+    for start, end, word in sorted(words, reverse=True):
         plain = plain[:start] + word + plain[end:]
         longer = len(word) - (end - start)
         marks = [mark._replace(place=mark.place + longer if mark.place >= end else mark.place) for mark in marks]
@@ -248,7 +259,8 @@ def _name_or_number(names, language, has_currency_words=False):
     number = f"{AMOUNT_IN_WORDS}|{AMOUNT}" if has_currency_words else AMOUNT
     people = f"(?P<titled>{titled_name(language)})|(?P<given>{given})"
     others = f"(?P<day>{calendar_word(language)})|(?P<place>{place_name(language)})"
-    return re.compile(f"(?P<name>{name})|{people}|{others}|{number}|{NUMBER.pattern}")
+    numbered = f"(?P<numbered>{abbreviations.numbered(language)})"
+    return re.compile(f"(?P<name>{name})|{numbered}|{people}|{others}|{number}|{NUMBER.pattern}")
 
 
 def language_of_people(source_language, target_language):

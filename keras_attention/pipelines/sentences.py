@@ -9,8 +9,8 @@ from keras_attention.tokenizers.special_tokens import control_character
 QUOTES = "\"'«»“”„‹›‚‘’「」『』"
 # What the splitter takes for the end of a sentence although it is none. Lower case, without the full stop.
 ABBREVIATIONS = {
-    "en": "ms sra eq eqs fig sec no vol mon tue tues wed thu thurs fri sat ft lb lbs oz approx dept",
-    "de": "fa hr fr abb tab kap bd hauptstr str ca bzw evtl bzgl mio mrd geb",
+    "en": "ms sra eq eqs fig sec no vol mon tue tues wed thu thurs fri sat ft lb lbs oz approx dept incl",
+    "de": "fa hr fr abb tab kap bd hauptstr str ca bzw evtl bzgl ggf inkl mio mrd geb",
     "fr": "m mm mme mlle dr pr me mgr st ste fig p pp art vol chap env maj",
 }
 ABBREVIATIONS = {code: set(words.split()) for code, words in ABBREVIATIONS.items()}

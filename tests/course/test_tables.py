@@ -64,8 +64,9 @@ def benchmarks(monkeypatch):
     monkeypatch.syspath_prepend(ROOT / "benchmarks")
     import attention_studies
     import language_models
+    import translator_shapes
 
-    return SimpleNamespace(studies=attention_studies, language_models=language_models)
+    return SimpleNamespace(studies=attention_studies, language_models=language_models, shapes=translator_shapes)
 
 
 PAGE = (ROOT / "docs" / "attention.md").read_text(encoding="utf-8")
@@ -74,6 +75,15 @@ PAGE_LINE = " ".join(PAGE.split())
 
 def between_marks(name):
     return re.search(rf"<!-- {name} -->\n(.*?)<!-- /{name} -->", PAGE, re.DOTALL)[1]
+
+
+def test_the_page_about_training_has_the_table_of_shapes(benchmarks):
+    page = (ROOT / "docs" / "train.md").read_text(encoding="utf-8")
+    (table,) = re.findall(r"<!-- shapes -->\n(.*?)<!-- /shapes -->", page, re.DOTALL)
+    results = RESULTS["translator_shapes"]["results"]
+    ordered = {shape: results[shape] for shape in benchmarks.shapes.SHAPES if shape in results}
+    assert table.strip() == benchmarks.shapes.table(ordered)
+    assert {"4 + 4", "6 + 2", "6 + 2, SSRU"} <= set(results)
 
 
 @pytest.mark.parametrize("name", ["heads", "depth", "norm", "lengths"])
