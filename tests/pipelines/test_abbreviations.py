@@ -43,8 +43,8 @@ def test_models_read_words_that_they_know(source, text, expected):
 def test_french_has_24_hours():
     """The model made "7 pétrole" of "7 pm"."""
     text = "From 7 p.m. to 12:15 a.m., 12 pm and 8:05 am."
-    assert read(text, "en", "fr") == "From 19:00 to 0:15, 12:00 and 8:05."
-    assert read("At 7 p.m.", "en", "fr") == "At 19:00."
+    assert read(text, "en", "fr") == "From 19 o'clock to 0:15, 12 o'clock and 8:05."
+    assert read("At 7:00 p.m.", "en", "fr") == "At 19 o'clock."
 
 
 def test_other_languages_are_read_as_they_are():

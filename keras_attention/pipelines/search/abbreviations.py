@@ -106,7 +106,8 @@ def _time(hour, minutes, half, target_language):
     """A time without full stops; for French, whose model does not know "pm", with 24 hours."""
     if target_language != "fr":
         return f"{hour}{f':{minutes}' if minutes else ''} {half.lower()}m"
-    return f"{int(hour) % 12 + 12 * (half in 'pP')}:{minutes or '00'}"
+    hour = int(hour) % 12 + 12 * (half in "pP")
+    return f"{hour}:{minutes}" if minutes and minutes != "00" else f"{hour} o'clock"
 
 
 @cache
