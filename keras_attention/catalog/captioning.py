@@ -2,14 +2,7 @@
 
 from math import prod
 
-from keras_attention.catalog.common import (
-    LANGUAGE,
-    LOW_SCORE,
-    LOW_SCORE_DEFAULTS,
-    TEXT_TOKENIZER,
-    VOCABULARY,
-    with_search,
-)
+from keras_attention.catalog.common import FROM_FILE, LOW_SCORE_DEFAULTS, TEXT_TOKENIZER, VOCABULARY, with_search
 from keras_attention.inputs.image import FITS, ImageInput
 from keras_attention.zoo.schema import (
     OBJECT,
@@ -42,7 +35,7 @@ CAPTIONING = Task(
     input_of=_input_of,
     tokenizers=TEXT_TOKENIZER,
     tokenizer_kinds=("sentencepiece",),
-    keys={"image": OBJECT, "decoding": OBJECT, "language": LANGUAGE, **LOW_SCORE},
+    keys={"image": OBJECT, **FROM_FILE},
     defaults=LOW_SCORE_DEFAULTS,
     title=lambda config: f"pictures to {config['language']}",
     reads=lambda config: f"Pictures; captions in the language {config['language']}",

@@ -2,13 +2,14 @@
 
 from keras_attention.support.errors import EntryError
 from keras_attention.zoo.decoding_settings import CAPTION_DECODING, CAPTION_DECODING_DEFAULTS
-from keras_attention.zoo.schema import check_fields, number, optional, text, whole
+from keras_attention.zoo.schema import OBJECT, check_fields, number, optional, text, whole
 
 LANGUAGE = text("[A-Za-z][A-Za-z0-9 _-]{0,40}", "the name or code of a language")
 NO_LANGUAGE = "zxx"  # such as music, proteins
 VOCABULARY = whole(5, 1_000_000)
 TEXT_TOKENIZER = {"text": "vocabulary_size"}
 LOW_SCORE, LOW_SCORE_DEFAULTS = {"low_score_threshold": optional(number(-100, 0))}, {"low_score_threshold": None}
+FROM_FILE = {"decoding": OBJECT, "language": LANGUAGE, **LOW_SCORE}  # keys of models that write texts about files
 WITHOUT_PATTERN = {"attention_pattern": None}
 
 

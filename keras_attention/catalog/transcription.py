@@ -1,13 +1,6 @@
 """Transcripts: networks that hear a recording and write what is said."""
 
-from keras_attention.catalog.common import (
-    LANGUAGE,
-    LOW_SCORE,
-    LOW_SCORE_DEFAULTS,
-    TEXT_TOKENIZER,
-    VOCABULARY,
-    with_search,
-)
+from keras_attention.catalog.common import FROM_FILE, LOW_SCORE_DEFAULTS, TEXT_TOKENIZER, VOCABULARY, with_search
 from keras_attention.inputs.sound import MAX_WINDOW
 from keras_attention.inputs.speech import SpeechInput
 from keras_attention.zoo.schema import OBJECT, Activity, Architecture, Task, choice, number, register, whole
@@ -38,7 +31,7 @@ TRANSCRIPTION = Task(
     input_of=_input_of,
     tokenizers=TEXT_TOKENIZER,
     tokenizer_kinds=("characters",),
-    keys={"sound": OBJECT, "decoding": OBJECT, "language": LANGUAGE, **LOW_SCORE},
+    keys={"sound": OBJECT, **FROM_FILE},
     defaults=LOW_SCORE_DEFAULTS,
     title=lambda config: f"speech to {config['language']}",
     reads=lambda config: f"Recordings of speech; transcripts in the language {config['language']}",

@@ -230,10 +230,10 @@ def separated(text):
 def guard(sentence, names=None, languages=(None, None)):
     """The Guard of a sentence (str), of which further names (re.Pattern) stay; None if it has no items."""
     plain, marks = without_marks(sentence)
-    words = [*_per_words(plain, languages[0]), *abbreviations.expansions(plain, *languages)]
+    words = abbreviations.expansions(plain, *languages)
     if not marks and not words and not _name_or_number(names, language_of_people(*languages)).search(plain):
         return None
-    return Guard(sentence, *_with_words(plain, marks, words), names, languages)
+    return Guard(sentence, *_with_words(plain, marks, words + _per_words(plain, languages[0])), names, languages)
 
 
 def _per_words(plain, language):

@@ -30,6 +30,7 @@ def read(text, source="en", target="de"):
         ("de", "z. B. Brot bzw. Milch, evtl. Tee usw.", "zum Beispiel Brot oder Milch, vielleicht Tee und so weiter."),
         ("de", "Er ist krank, d.h. er kommt ggf. später.", "Er ist krank, das heißt er kommt wenn nötig später."),
         ("de", "Freitags 2 Std. 10 Min., montags 5 km", "Jeden Freitag 2 Stunden 10 Minuten, jeden Montag 5 Kilometer"),
+        ("de", "Eines Montags: nur montags.", "Eines Montags: nur jeden Montag."),
         ("de", "Montagsauto, ca.50, Eca. 5", "Montagsauto, ca.50, Eca. 5"),
         ("fr", "Des outils, p. ex. env. 5 scies svp.", "Des outils, par exemple environ 5 scies s'il vous plaît."),
         ("fr", "Il est malade, c.-à-d. au lit (s.v.p.)", "Il est malade, c'est-à-dire au lit (s'il vous plaît.)"),

@@ -15,7 +15,8 @@ _NUMBERED = {
 }
 STAND_INS = ["X1", "Z1", "X2", "X3"]  # copied where "invoice no. 5" was, better than numbers
 _ENGLISH_DAYS = r"on (?:Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)days"
-_GERMAN_DAYS = r"(?:[mM]on|[dD]iens|[dD]onners|[fF]rei|[sS]ams|[sS]onn)tags"
+# "Freitags" within a sentence is a genitive: "eines Freitags".
+_GERMAN_DAYS = r"(?:mon|diens|donners|frei|sams|sonn)tags|^(?:Mon|Diens|Donners|Frei|Sams|Sonn)tags"
 _WORDS = {  # source language -> pattern of whole words -> what the model reads
     "en": {
         r"e\.\s?g\.,?": "for example",
@@ -90,16 +91,16 @@ def expansions(text, source_language, target_language):
     for match in pattern.finditer(text):
         reading = readings[match.lastindex - 1]
         reading = reading if isinstance(reading, str) else reading(match[0])
-        found.append((*match.span(), _ended(reading.rstrip(","), text, match.end()) or reading))
+        found.append((*match.span(), _ended(reading, text, match.end())))
     for match in _TIME.finditer(text) if source_language == "en" else ():
         reading = _time(*match.groups(), target_language)
-        found.append((*match.span(), _ended(reading, text, match.end()) or reading))
+        found.append((*match.span(), _ended(reading, text, match.end())))
     return sorted(found)
 
 
 def _ended(reading, text, end):
-    """A reading with the full stop of an abbreviation that ends its text, or None."""
-    return f"{reading}." if text[end - 1] == "." and _END.match(text, end) else None
+    """A reading, with the full stop of its abbreviation if that ends the text."""
+    return f"{reading.rstrip(',')}." if text[end - 1] == "." and _END.match(text, end) else reading
 
 
 def _time(hour, minutes, half, target_language):
